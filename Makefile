@@ -1,0 +1,55 @@
+# Everything is made under this clone (.venv, .bat) and ~/.cache; `make` alone says what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+BIN := .venv/bin
+READY := .venv/.ready
+SOAK ?= 10
+
+.PHONY: help setup demo test lint types unit soak bench schemas clean
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv, fetch Kafka's jars, see to bubblewrap; does nothing when nothing changed
+
+$(READY): pyproject.toml constraints.txt compose/kafka/pom.xml tools/setup.sh
+	@tools/setup.sh
+	@touch $@
+
+demo: $(READY) ## run a campaign on the built-in benchmark (ARGS=--quick for one short round)
+	@$(BIN)/bat-events demo $(ARGS)
+
+test: lint types unit ## linter, type checker and all tests
+
+lint: $(READY) ## ruff, rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+unit: $(READY) ## all tests (ARGS="tests/kafka -x" for some)
+	$(BIN)/python -m pytest $(ARGS)
+
+soak: $(READY) ## the broker and crash tests SOAK=10 times over
+	@for round in $$(seq $(SOAK)); do echo "soak: round $$round of $(SOAK)"; \
+		$(BIN)/python -m pytest tests/kafka tests/simulation $(ARGS); done
+
+bench: $(READY) ## list the benchmarks, or run one (NAME=...)
+ifdef NAME
+	@$(BIN)/python bench/$(NAME).py $(ARGS)
+else
+	@for file in bench/*.py; do [ -e "$$file" ] || continue; \
+		printf 'make bench NAME=%-12s %s\n' "$$(basename "$$file" .py)" "$$(sed -n '1s/^"""//p' "$$file")"; done
+endif
+
+schemas: $(READY) ## write schemas/*.avsc from the typed events
+	@$(BIN)/python -m bat_events.events.schema_files
+
+clean: ## remove .venv and every build output; runs stay (bat-events clean removes those)
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis compose/kafka/target
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Make everything that the demo and the tests need: .venv with its packages, Kafka's jars, bubblewrap.
+# Run by `make setup`. Writes only to .venv here and to ~/.cache; the one thing it does to the system, and only as root
+# on Debian, is to install bubblewrap where that is missing. Safe to run again: what is there is kept.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:+"$PYTHON"} python3.11 python3 /usr/bin/python3.11; do
+        # ensurepip is what Debian splits off into python3.11-venv.
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+# Unpacking torch takes pip a minute or more in which it says nothing.
+with_ticker() {
+    local began=$SECONDS ticker code=0
+    (while sleep 20 &>/dev/null; do say "still at it after $((SECONDS - began)) s, .venv holds $(du -sm .venv | cut -f1) MB"; done) &
+    ticker=$!
+    trap "kill $ticker 2>/dev/null || true" EXIT
+    "$@" || code=$?
+    kill "$ticker" 2>/dev/null || true
+    wait "$ticker" 2>/dev/null || true
+    return "$code"
+}
+
+# The folder that holds this Python's torch, if it is one that pyproject.toml accepts.
+torch_folder() {
+    "$1" - "$(sed -n 's/.*"torch>=\([0-9.]*\)".*/\1/p' pyproject.toml)" 2>/dev/null <<'PYTHON'
+import importlib.metadata, importlib.util, os, re, sys
+found = importlib.util.find_spec("torch")
+release = lambda version: [int(part) for part in re.match(r"[0-9.]+", version)[0].strip(".").split(".")]
+if found is not None and release(importlib.metadata.version("torch")) >= release(sys.argv[1]):
+    print(os.path.dirname(os.path.dirname(found.origin)))
+PYTHON
+}
+
+KEPT_TORCH=.venv/lib/python3.11/site-packages/kept-torch.pth
+
+make_environment() {
+    local python torch
+    if .venv/bin/python -c 'import sys, pip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+        return
+    fi
+    python=$(find_python) || fail "no Python 3.11 with venv: apt-get install -y python3.11 python3.11-venv (or set PYTHON)"
+    torch=$(torch_folder "$python" || true)
+    say "making .venv with $("$python" --version) ($python)"
+    "$python" -m venv --clear .venv
+    if [[ -n $torch ]]; then
+        say "keeping the torch in $torch"
+        echo "$torch" >"$KEPT_TORCH"
+    fi
+}
+
+install_packages() {
+    local constraints=constraints.txt
+    if [[ -e $KEPT_TORCH ]]; then
+        # The kept torch and what belongs to it are of the versions they are.
+        constraints=.venv/constraints-without-torch.txt
+        grep -Ev '^(torch|triton|nvidia-[a-z0-9-]+|cuda-[a-z-]+)==' constraints.txt >"$constraints"
+    fi
+    say "installing what pyproject.toml names, as pinned in constraints.txt (where torch is missing, some 3 GB)"
+    with_ticker .venv/bin/python -m pip install --disable-pip-version-check -c "$constraints" -e '.[train,dev]'
+}
+
+fetch_kafka() {
+    if [[ -n ${BAT_KAFKA_BOOTSTRAP:-} ]]; then
+        say "BAT_KAFKA_BOOTSTRAP is set: the local Kafka is not needed"
+    else
+        .venv/bin/python -m bat_events.log.local_kafka_parts | sed -u 's/^/setup: /'
+    fi
+}
+
+provide_bubblewrap() {
+    local line='apt-get install -y --no-install-recommends bubblewrap'
+    if command -v bwrap >/dev/null; then
+        return
+    elif [[ $EUID -eq 0 ]] && command -v apt-get >/dev/null; then
+        say "installing bubblewrap: $line"
+        DEBIAN_FRONTEND=noninteractive apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive $line
+    else
+        say "bubblewrap is missing, and no code that a model wrote is run without it. As root: $line"
+    fi
+}
+
+make_environment
+install_packages
+fetch_kafka
+provide_bubblewrap
+say "done; .venv/bin/bat-events doctor shows what this machine has"
