@@ -1,0 +1,161 @@
+"""Avro <-> event, strictly: what was written is what is read, or a typed error says where.
+
+The body's SHA-256 stands in the envelope, so a flipped bit that still decodes is found. Writer schemas are looked up by
+digest among the committed ones and those learnt from the schema topic; an older version is resolved by Avro's rules.
+"""
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import fastavro
+from fastavro.read import SchemaResolutionError
+from fastavro.schema import SchemaParseException
+from pydantic import ValidationError
+
+from bat_events.domain.canonical import canonical_json
+from bat_events.errors import BadBody, BadEnvelope, UnknownSchema
+from bat_events.events.avro import schema_of, to_avro
+from bat_events.events.base import Event, event_type, event_types
+from bat_events.events.envelope import Envelope, from_headers, to_headers
+from bat_events.log.interface import Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """One Avro schema; `digest` is SHA-256 of its canonical JSON (Avro's own fingerprint ignores logical types)."""
+
+    digest: str
+    text: bytes
+    parsed: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """A decoded event with its envelope and where it stands in the log."""
+
+    event: Event
+    envelope: Envelope
+    topic: str  # without namespace
+    partition: int
+    offset: int
+
+    @property
+    def id(self) -> str:
+        """The event's id."""
+        return self.envelope.id
+
+
+def make_schema(data: dict[str, Any]) -> Schema:
+    """A schema from its JSON data."""
+    text = canonical_json(data)
+    return Schema(digest=hashlib.sha256(text).hexdigest(), text=text, parsed=fastavro.parse_schema(json.loads(text)))
+
+
+@cache
+def schema_for(cls: type[Event]) -> Schema:
+    """The current schema of an event type."""
+    return make_schema(schema_of(cls))
+
+
+def schema_file(cls: type[Event]) -> str:
+    """The name of an event type's committed schema file."""
+    return f"{cls.__name__}.v{cls.VERSION}.avsc"
+
+
+def schema_folder() -> Path:
+    """Where the committed schemas lie: inside the package, so that an installed wheel has them."""
+    return Path(str(resources.files("bat_events") / "schemas"))
+
+
+class Codec:
+    """Encodes events for the log and decodes records. Learns writer schemas as they are met on the schema topic."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, Schema] = {}
+        for path in sorted(schema_folder().glob("*.avsc")):
+            schema = make_schema(json.loads(path.read_bytes()))
+            self._schemas[schema.digest] = schema
+        for cls in event_types():
+            self._schemas.setdefault(schema_for(cls).digest, schema_for(cls))
+
+    def learn(self, text: bytes) -> str:
+        """Take a schema from the schema topic; returns its digest."""
+        schema = make_schema(json.loads(text))
+        return self._schemas.setdefault(schema.digest, schema).digest
+
+    def schemas(self) -> list[Schema]:
+        """Every known schema, in order of digest."""
+        return [self._schemas[digest] for digest in sorted(self._schemas)]
+
+    @staticmethod
+    def encode_body(event: Event) -> bytes:
+        """The plain Avro body."""
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, schema_for(type(event)).parsed, to_avro(type(event))(event), strict=True)
+        return buffer.getvalue()
+
+    @staticmethod
+    def headers(envelope: Envelope) -> list[tuple[str, bytes]]:
+        """The record headers of an envelope."""
+        return to_headers(envelope)
+
+    def decode(self, record: Record) -> Fact:
+        """The event of a record.
+
+        Raises BadEnvelope, UnknownSchema or BadBody, each with topic, partition and offset.
+        """
+        where = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+        try:
+            envelope = from_headers(record.headers)
+        except ValueError as error:
+            raise BadEnvelope(str(error), **where) from None  # type: ignore[arg-type]
+        cls = event_type(envelope.type)
+        writer = self._schemas.get(envelope.schema_digest)
+        if cls is None or writer is None:
+            missing = f"type {envelope.type}" if cls is None else f"schema {envelope.schema_digest}"
+            raise UnknownSchema(f"{missing} is not known here: install a newer bat-events", **where)  # type: ignore[arg-type]
+        if writer.parsed["name"].rpartition(".")[2] != cls.__name__:
+            raise BadBody(f"schema {writer.parsed['name']} is not that of {envelope.type}", **where)  # type: ignore[arg-type]
+        if hashlib.sha256(record.value).hexdigest() != envelope.body_digest:
+            raise BadBody("the body's SHA-256 is not the envelope's: the bytes were changed or cut", **where)  # type: ignore[arg-type]
+        if record.topic != cls.TOPIC:
+            raise BadEnvelope(f"{envelope.type} does not belong on this topic", **where)  # type: ignore[arg-type]
+        event = self._body(cls, writer, record.value, where)
+        return Fact(event=event, envelope=envelope, topic=cls.TOPIC, partition=record.partition, offset=record.offset)
+
+    @staticmethod
+    def _body(cls: type[Event], writer: Schema, value: bytes, where: dict[str, Any]) -> Event:
+        buffer = io.BytesIO(value)
+        reader = schema_for(cls)
+        try:
+            if writer.digest == reader.digest:
+                data = fastavro.schemaless_reader(buffer, writer.parsed, None)
+            else:
+                data = fastavro.schemaless_reader(buffer, writer.parsed, reader.parsed)
+        except (
+            EOFError,
+            ValueError,
+            IndexError,
+            TypeError,
+            OverflowError,
+            UnicodeDecodeError,
+            MemoryError,
+            KeyError,
+        ) as error:
+            raise BadBody(f"not an Avro {cls.__name__}: {type(error).__name__}: {error}", **where) from None
+        except (SchemaParseException, SchemaResolutionError) as error:
+            raise BadBody(f"the writer's schema cannot be read as {cls.__name__}: {error}", **where) from None
+        if buffer.tell() != len(value):
+            raise BadBody(f"{len(value) - buffer.tell()} bytes trail the {cls.__name__}", **where)
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            path = ".".join(str(part) for part in first["loc"])
+            raise BadBody(f"{cls.__name__}.{path}: {first['msg']}", **where) from None

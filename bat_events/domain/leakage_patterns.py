@@ -1,0 +1,65 @@
+"""What the leakage gate looks for in names and text; domain.leakage says how it is read and reported."""
+
+import re
+from collections.abc import Mapping
+
+# Facts section 3: parts of a field's path, read without case, separators or invisible characters.
+FORBIDDEN_PARTS = (
+    "heldout_answer",
+    "expected_answer",
+    "evaluation_report",
+    "evaluator_trace",
+    "rollout_transcript",
+    "teacher_completion",
+    "workspace_path",
+    "correction_text",
+)
+# Whole field names that the reference lets through (facts section 3).
+FORBIDDEN_NAMES = (
+    "answer",
+    "answers",
+    "gold",
+    "gold_answer",
+    "gold_label",
+    "ground_truth",
+    "trajectory",
+    "trajectories",
+    "solution",
+)
+# A flag that says "not included" may name what is not included, as long as it is false.
+FLAG_ENDINGS = ("_included", "_used")
+
+SECRETS: Mapping[str, re.Pattern[str]] = {
+    "private key": re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY"),
+    "bearer token": re.compile(r"\bbearer\s+[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE),
+    "cloud access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}"),
+    "service token": re.compile(r"\b(?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|hf_|pypi-|xox[abprs]-)[\w-]{16,}"),
+    "web token": re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
+    "credential": re.compile(
+        r"\b(?:password|passwd|secret|api[_-]?key|access[_-]?token|auth[_-]?token)[\"']?\s*[:=]\s*[\"']?[^\s\"',;]{8,}",
+        re.IGNORECASE,
+    ),
+    "credentials in an address": re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@]+:[^\s/@]+@", re.IGNORECASE),
+}
+_ROOTS = (
+    "bin|boot|data|dev|etc|gpfs|home|lib|localhome|lustre|media|mnt|nfs|opt|private|proc|root|run|sbin|scratch|srv|sys"
+    "|tmp|usr|var|workspace|Applications|Library|System|Users|Volumes"
+)
+PATHS: Mapping[str, re.Pattern[str]] = {
+    # Not inside a relative path, an address or a closing tag. After a bracket a slash may divide, so that a single
+    # segment or an unknown first one does not count there.
+    "absolute path": re.compile(
+        rf"(?<![\w./~<])/(?:{_ROOTS})/[\w.+-]|(?<![\w./~<*)\]}}])/(?:[A-Za-z_.][\w.+-]*/[\w.+-]|(?:{_ROOTS})(?![\w-]))"
+    ),
+    "Windows path": re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:[\\/]{1,2}[\w.$%-]"),
+    "network share": re.compile(r"(?<!\\)\\\\[A-Za-z][\w.-]{2,}\\[A-Za-z]"),
+    "file address": re.compile(r"\bfile:/", re.IGNORECASE),
+    "home path": re.compile(r"(?<![\w~])~[\w-]*/[\w.]|\$\{?HOME\b|%(?:USERPROFILE|APPDATA|HOMEPATH)%", re.IGNORECASE),
+}
+# Facts section 3, tool protocol: marks of chat templates and tool calls that a prompt could smuggle in.
+MARKERS: Mapping[str, re.Pattern[str]] = {
+    "tool tag": re.compile(r"<\s*/?\s*(?:tool|function)[\w:=-]*", re.IGNORECASE),
+    "template mark": re.compile(
+        r"<\|[^|\s<>]{1,40}\|>|\[/?(?:TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS|INST)\]", re.IGNORECASE
+    ),
+}

@@ -1,0 +1,184 @@
+"""The circumstances of an event: CloudEvents headers of the Kafka binding (binary mode) and this project's own.
+
+Nothing here enters an event's body digest. A decision's time is its newest input's, so replay makes the same one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from bat_events.events.types import NonNegative, Record
+
+Cut = dict[str, dict[int, int]]
+"""topic (without namespace) -> partition -> next offset that had not been seen."""
+
+CONTENT_TYPE = "application/avro"
+
+
+class Cost(Record):
+    """What a worker spent on an event. Only what was measured is set: missing is not zero."""
+
+    wall_s: Annotated[float, Field(ge=0)] | None = None
+    device_s: Annotated[float, Field(ge=0)] | None = None
+    sandbox_s: Annotated[float, Field(ge=0)] | None = None
+    tokens_in: NonNegative | None = None
+    tokens_out: NonNegative | None = None
+    bytes_out: NonNegative | None = None
+
+
+class Envelope(Record):
+    """The typed headers of one event. `cut` is set on decisions, `cost` on workers' events."""
+
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    source: str
+    type: str
+    time: datetime
+    subject: str
+    schema_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    body_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    campaign: str
+    cause: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    ordinal: NonNegative
+    logic: str
+    round: NonNegative | None = None
+    traceparent: str | None = None
+    cut: Cut | None = None
+    cost: Cost | None = None
+
+
+_HEADERS = {
+    "ce_id": "id",
+    "ce_source": "source",
+    "ce_type": "type",
+    "ce_time": "time",
+    "ce_subject": "subject",
+    "ce_dataschema": "schema_digest",
+    "bat_digest": "body_digest",
+    "bat_campaign": "campaign",
+    "bat_cause": "cause",
+    "bat_ordinal": "ordinal",
+    "bat_logic": "logic",
+    "bat_round": "round",
+    "traceparent": "traceparent",
+    "bat_cut": "cut",
+    "bat_cost": "cost",
+}
+_CONSTANT = {"ce_specversion": "1.0", "content-type": CONTENT_TYPE}
+ALLOWED_HEADERS = frozenset(_HEADERS) | frozenset(_CONSTANT)
+_SCHEMA_PREFIX = "sha256:"
+
+
+def format_time(moment: datetime) -> str:
+    """RFC 3339 in UTC with microseconds; raises ValueError on a naive time."""
+    if moment.tzinfo is None:
+        raise ValueError(f"time {moment!r} has no time zone: events carry UTC")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(text: str) -> datetime:
+    """The inverse of `format_time`, strict."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+
+
+def format_cut(cut: Cut) -> str:
+    """A cut as compact JSON, topics and partitions in order."""
+    ordered = {topic: {str(p): offset for p, offset in sorted(parts.items())} for topic, parts in sorted(cut.items())}
+    return json.dumps(ordered, separators=(",", ":"))
+
+
+def parse_cut(text: str) -> Cut:
+    """The inverse of `format_cut`, strict. Raises ValueError."""
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError("a cut is a mapping of topics")
+    cut: Cut = {}
+    for topic, parts in data.items():
+        if not isinstance(parts, dict):
+            raise ValueError(f"topic {topic} needs a mapping of partitions")
+        for partition, offset in parts.items():
+            if not (partition.isascii() and partition.isdigit()) or type(offset) is not int or offset < 0:
+                raise ValueError(f"{topic}[{partition}] has offset {offset!r}: a whole number is needed")
+        cut[topic] = {int(partition): offset for partition, offset in parts.items()}
+    return cut
+
+
+def to_headers(envelope: Envelope) -> list[tuple[str, bytes]]:
+    """Headers in a fixed order; fields that are None are left out."""
+    headers = [(name, value.encode()) for name, value in _CONSTANT.items()]
+    for name, field in _HEADERS.items():
+        value: Any = getattr(envelope, field)
+        if value is None:
+            continue
+        if field == "time":
+            text = format_time(value)
+        elif field == "schema_digest":
+            text = _SCHEMA_PREFIX + value
+        elif field == "cut":
+            text = format_cut(value)
+        elif field == "cost":
+            text = value.model_dump_json(exclude_none=True)
+        else:
+            text = str(value)
+        headers.append((name, text.encode()))
+    return headers
+
+
+def from_headers(headers: Sequence[tuple[str, bytes]]) -> Envelope:
+    """The envelope of a record's headers. Raises ValueError saying which header is missing, twice there, or wrong.
+
+    Unknown headers are ignored: brokers' tools and tracers add their own.
+    """
+    found: dict[str, str] = {}
+    for name, raw in headers:
+        if name not in ALLOWED_HEADERS:
+            continue
+        if name in found:
+            raise ValueError(f"header {name} stands there twice")
+        if not isinstance(raw, bytes):
+            raise ValueError(f"header {name} has no value")
+        try:
+            found[name] = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"header {name} is not UTF-8: {error}") from None
+    for name, constant in _CONSTANT.items():
+        if found.get(name) != constant:
+            raise ValueError(f"header {name} must be {constant!r}, got {found.get(name)!r}")
+    values = _values(found)
+    try:
+        return Envelope.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0]) if first["loc"] else "?"
+        name = next((header for header, target in _HEADERS.items() if target == field), field)
+        raise ValueError(f"header {name}: {first['msg']}") from None
+
+
+def _values(found: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, field in _HEADERS.items():
+        if name not in found:
+            continue
+        text = found[name]
+        try:
+            if field == "time":
+                values[field] = parse_time(text)
+            elif field in ("ordinal", "round"):
+                if not (text.isascii() and text.isdigit()):
+                    raise ValueError("not a whole number")
+                values[field] = int(text)
+            elif field == "schema_digest":
+                if not text.startswith(_SCHEMA_PREFIX):
+                    raise ValueError(f"must begin with {_SCHEMA_PREFIX}")
+                values[field] = text.removeprefix(_SCHEMA_PREFIX)
+            elif field == "cut":
+                values[field] = parse_cut(text)
+            elif field == "cost":
+                values[field] = Cost.model_validate_json(text)
+            else:
+                values[field] = text
+        except (ValueError, ValidationError) as error:
+            raise ValueError(f"header {name} has the wrong form ({text[:80]!r}): {error}") from None
+    return values

@@ -1,0 +1,110 @@
+"""What rollout workers and the judge record."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from bat_events.domain.vocabulary import Focus, Pool, Stage
+from bat_events.events.base import Event
+from bat_events.events.types import Choice, Digest, Id, NonNegative, Record, Seq, Unit
+
+
+class RolloutCompleted(Event):
+    """One rollout, however it ended. Packed fields are little-endian: int32 ids, uint8 masks, float32 log-probabilities.
+
+    `response_*` have `response_tokens` entries each; the mask is 1 where the policy sampled the token.
+    """
+
+    TOPIC: ClassVar[str] = "rollout"
+    group: Id
+    rollout: Id
+    index: NonNegative
+    round: NonNegative
+    step: NonNegative
+    slot: NonNegative
+    pool: Choice[Pool]
+    focus: Choice[Focus]
+    state: Id
+    body: Digest
+    weights: Digest
+    end: str = Field(description="final, turn_limit, token_limit, malformed or breach")
+    turns: NonNegative
+    valid_actions: NonNegative
+    prompt_tokens: NonNegative
+    response_tokens: NonNegative
+    prompt_ids: bytes
+    response_ids: bytes
+    response_mask: bytes
+    logprobs: bytes
+    evidence: Digest = Field(description="artefact: receipts, final workspace, end")
+    sandbox: str
+
+
+class RolloutFailed(Event):
+    """The infrastructure failed: this rollout is missing, not zero."""
+
+    TOPIC: ClassVar[str] = "rollout"
+    group: Id
+    rollout: Id
+    index: NonNegative
+    round: NonNegative
+    step: NonNegative
+    slot: NonNegative
+    reason: str
+    detail: str
+
+
+class RubricItem(Record):
+    """One judged item; `proof` is the index of the receipt that proves an execution item."""
+
+    item: str
+    stage: Choice[Stage]
+    score: Unit
+    applicable: bool
+    proof: NonNegative | None
+    note: str
+
+
+class StageValue(Record):
+    """A stage's score in [0, 1]."""
+
+    stage: Choice[Stage]
+    score: Unit
+
+
+class RewardScored(Event):
+    """A rollout's reward, from evidence: min(raw, cap)."""
+
+    TOPIC: ClassVar[str] = "reward"
+    group: Id
+    rollout: Id
+    index: NonNegative
+    round: NonNegative
+    step: NonNegative
+    slot: NonNegative
+    pool: Choice[Pool]
+    focus: Choice[Focus]
+    reward: Unit
+    raw: Unit
+    cap: Unit
+    stages: Seq[StageValue]
+    task_score: Unit | None
+    items: Seq[RubricItem]
+    failures: Seq[str]
+    evidence: Digest
+    judge: str
+    rubric_version: NonNegative
+
+
+class RewardWithheld(Event):
+    """The judge could not score a rollout: its reward is missing, not zero."""
+
+    TOPIC: ClassVar[str] = "reward"
+    group: Id
+    rollout: Id
+    index: NonNegative
+    round: NonNegative
+    step: NonNegative
+    slot: NonNegative
+    reason: str
+    detail: str

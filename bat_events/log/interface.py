@@ -1,0 +1,82 @@
+"""What the service loop needs of a log: the same contract for the real Kafka and for the simulated one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Partition = tuple[str, int]
+"""(topic without namespace, partition number)."""
+
+CrashPoint = Callable[[str], None]
+"""Called with the name of a moment at which a process may die; does nothing outside tests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A record as it was read. `topic` carries no namespace."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outgoing:
+    """A record to be written."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class LogReader(Protocol):
+    """Reads committed records only, every partition in order, from the start unless told otherwise."""
+
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+        """The next records, at most `max_records`; empty after `timeout_s` without one.
+
+        Raises LogError when an offset is out of range: the log lost what this reader had not read.
+        """
+        ...
+
+    def caught_up(self) -> bool:
+        """Whether every assigned partition has been read to its end at least once since it was assigned."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ReactorLog(LogReader, Protocol):
+    """All partitions of some topics for one service instance, fenced by its transactional id."""
+
+    def committed(self) -> Mapping[Partition, int]:
+        """The next offsets that the last committed transaction of this service stands for (0 where none)."""
+        ...
+
+    def commit(self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint) -> None:
+        """Write outputs and consumed offsets in one transaction.
+
+        Raises FencedError when a newer instance has taken over; on any other error the transaction is aborted and
+        LogError raised: nothing was kept.
+        """
+        ...
+
+
+class WorkerLog(LogReader, Protocol):
+    """A share of one topic's partitions, given and taken by the consumer group."""
+
+    def assigned(self) -> frozenset[Partition]: ...
+
+    def keep_alive(self) -> None:
+        """Stay a member of the group while long work runs: no record is taken."""
+        ...
+
+    def commit(self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint) -> None:
+        """As ReactorLog.commit; also raises LogError when a partition of `offsets` was taken away meanwhile."""
+        ...

@@ -1,0 +1,222 @@
+"""The log on Apache Kafka for services: transactional writers, and the readers that go with them.
+
+Every write of a service is one transaction of outputs and consumed offsets. Reading alone is `log.kafka_reader`.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from bat_events.errors import FencedError, LogError
+from bat_events.log.interface import CrashPoint, Outgoing, Partition
+from bat_events.log.kafka_reader import CALL_S, CLIENT_LOGGER, KafkaReader, Reading, open_consumer, partitions_of
+from bat_events.log.topics import broker_name, plain_name
+
+__all__ = ["KafkaReactorLog", "KafkaReader", "KafkaWorkerLog", "KafkaWriter", "partitions_of"]
+
+_TRANSACTION_TIMEOUT_MS = 10_000  # a killed transaction holds the last stable offset this long (lessons 35)
+
+
+def _no_crash(_: str) -> None:
+    return None
+
+
+class _Writing:
+    """One transaction at a time: outputs, then offsets, then commit."""
+
+    def __init__(self, *, bootstrap: str, namespace: str, transactional_id: str) -> None:
+        self._namespace_out = namespace
+        self._failures: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": f"{namespace}.{transactional_id}",
+                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 2,
+                "message.max.bytes": 8 << 20,
+                "compression.type": "lz4",
+            },
+            logger=CLIENT_LOGGER,
+        )
+
+    def begin_service(self) -> None:
+        """Fence every earlier instance and wait until its open transaction is ended."""
+        _guard(lambda: self._producer.init_transactions(CALL_S))
+
+    def write(
+        self,
+        outputs: Sequence[Outgoing],
+        offsets: list[TopicPartition],
+        group: Any,
+        crash: CrashPoint,
+    ) -> None:
+        """The transaction. Raises FencedError or LogError; after either, nothing was kept."""
+        self._failures.clear()
+        _guard(self._producer.begin_transaction)
+        try:
+            crash("begun")
+            for out in outputs:
+                self._produce(out)
+            crash("produced")
+            if offsets:
+                _guard(lambda: self._producer.send_offsets_to_transaction(offsets, group, CALL_S))
+            crash("offsets-sent")
+            _guard(lambda: self._producer.commit_transaction(CALL_S))
+            if self._failures:
+                raise LogError(f"delivery failed: {self._failures[0]}")
+        except FencedError:
+            raise
+        except (LogError, KafkaException) as error:
+            try:
+                self._producer.abort_transaction(CALL_S)
+            except KafkaException as abort:
+                raise LogError(f"{error}; and the transaction could not be aborted: {abort}") from error
+            raise LogError(f"transaction aborted, nothing was kept: {error}") from error
+        crash("committed")
+
+    def _produce(self, out: Outgoing) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    broker_name(self._namespace_out, out.topic),
+                    value=out.value,
+                    key=out.key,
+                    partition=out.partition,
+                    headers=list(out.headers),
+                    on_delivery=self._delivered,
+                )
+                return
+            except BufferError:  # the queue is full: slow down, lose nothing
+                self._producer.poll(0.5)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failures.append(error.str())
+
+
+def _guard(call: Any) -> None:
+    """Retry what Kafka calls retriable, and tell a fenced producer from other errors."""
+    deadline = time.monotonic() + 2 * CALL_S
+    while True:
+        try:
+            call()
+            return
+        except KafkaException as error:
+            cause = error.args[0]
+            fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+            if cause.code() in fenced:
+                raise FencedError(f"a newer instance of this service took over: {cause.str()}") from error
+            if cause.retriable() and time.monotonic() < deadline:
+                time.sleep(0.1)
+                continue
+            raise LogError(cause.str()) from error
+
+
+class KafkaReactorLog(Reading):
+    """See ReactorLog: assigned all partitions, offsets kept in a group that only this service uses."""
+
+    def __init__(self, *, bootstrap: str, namespace: str, service: str, topics: Sequence[str]) -> None:
+        group = f"{namespace}.{service}"
+        super().__init__(open_consumer(bootstrap, **{"group.id": group}), namespace)
+        self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=service)
+        self._writer.begin_service()
+        self._partitions = partitions_of(self._consumer, namespace, topics)
+        kafka = [TopicPartition(broker_name(namespace, t), p) for t, p in self._partitions]
+        known = self._consumer.committed(kafka, timeout=CALL_S)
+        self._committed = {
+            (plain_name(namespace, tp.topic), tp.partition): max(tp.offset, 0) for tp in known if tp.error is None
+        }
+        if len(self._committed) != len(self._partitions):
+            raise LogError(f"group {group}: the committed offsets could not be read")
+        self._unread = set(self._partitions)
+        self._consumer.assign(self._to_kafka(dict.fromkeys(self._partitions, OFFSET_BEGINNING)))
+
+    def committed(self) -> Mapping[Partition, int]:
+        """See ReactorLog.committed."""
+        return self._committed
+
+    def commit(
+        self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint = _no_crash
+    ) -> None:
+        """See ReactorLog.commit."""
+        self._writer.write(outputs, self._to_kafka(offsets), self._consumer.consumer_group_metadata(), crash)
+        self._committed = {**self._committed, **offsets}
+
+
+class KafkaWorkerLog(Reading):
+    """See WorkerLog: a member of a KIP-848 group; the broker hands out partitions one by one."""
+
+    def __init__(self, *, bootstrap: str, namespace: str, service: str, topic: str, instance: str) -> None:
+        group = f"{namespace}.{service}"
+        super().__init__(
+            open_consumer(
+                bootstrap, **{"group.id": group, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+            ),
+            namespace,
+        )
+        self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=f"{service}.{instance}")
+        self._writer.begin_service()
+        partitions_of(self._consumer, namespace, [topic])
+        self._topic = topic
+        self.rebalances = 0
+        self._consumer.subscribe([broker_name(namespace, topic)], on_assign=self._on_assign, on_revoke=self._on_revoke)
+
+    def assigned(self) -> frozenset[Partition]:
+        """See WorkerLog.assigned."""
+        return frozenset(self._assigned)
+
+    def keep_alive(self) -> None:
+        """See WorkerLog.keep_alive: everything is paused, so the poll serves heartbeats and rebalances only."""
+        mine = [TopicPartition(broker_name(self._namespace, t), p) for t, p in self._assigned]
+        if mine:
+            self._consumer.pause(mine)
+        try:
+            for message in self._consumer.consume(1, 0.05):
+                if self._take(message) is not None:  # fetched before the pause took hold: read it again later
+                    where = TopicPartition(message.topic() or "", message.partition() or 0, message.offset() or 0)
+                    self._consumer.seek(where)
+        finally:
+            still = [TopicPartition(broker_name(self._namespace, t), p) for t, p in self._assigned]
+            if still:
+                self._consumer.resume(still)
+
+    def commit(
+        self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint = _no_crash
+    ) -> None:
+        """See WorkerLog.commit."""
+        lost = sorted(set(offsets) - self._assigned)
+        if lost:
+            raise LogError(
+                f"partitions {lost} were given to another member meanwhile: its work stands, ours is dropped"
+            )
+        self._writer.write(outputs, self._to_kafka(offsets), self._consumer.consumer_group_metadata(), crash)
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.rebalances += 1
+        consumer.incremental_assign(partitions)
+        added = {(plain_name(self._namespace, tp.topic), tp.partition) for tp in partitions}
+        self._assigned |= added
+        self._unread |= added
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.rebalances += 1
+        gone = {(plain_name(self._namespace, tp.topic), tp.partition) for tp in partitions}
+        self._assigned -= gone
+        self._unread -= gone
+        consumer.incremental_unassign(partitions)
+
+
+class KafkaWriter(_Writing):
+    """A writer without inputs, for producers: one transaction per call."""
+
+    def __init__(self, *, bootstrap: str, namespace: str, name: str) -> None:
+        super().__init__(bootstrap=bootstrap, namespace=namespace, transactional_id=name)
+        self.begin_service()
+
+    def publish(self, outputs: Sequence[Outgoing]) -> None:
+        """Write all or nothing. Raises LogError or FencedError."""
+        self.write(outputs, [], None, _no_crash)

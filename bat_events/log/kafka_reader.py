@@ -1,0 +1,156 @@
+"""Reading the log on Apache Kafka, and nothing else: this module cannot produce.
+
+Readers start at the beginning, see committed records only and treat an out-of-range offset as a loud error. Replay and
+whatever else must be unable to write imports this module and not `log.kafka`.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from bat_events.errors import LogError
+from bat_events.log.interface import Partition, Record
+from bat_events.log.topics import broker_name, plain_name
+
+CALL_S = 30.0
+
+CLIENT_LOGGER = logging.getLogger("kafka")
+CLIENT_LOGGER.addHandler(logging.NullHandler())  # the client's remarks go to a service's log, never to a terminal
+
+
+def open_consumer(bootstrap: str, **extra: Any) -> Consumer:
+    """A consumer that commits nothing by itself, reads committed records only and tells the ends of partitions."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 50,
+            "message.max.bytes": 16 << 20,
+            "fetch.message.max.bytes": 16 << 20,
+            "socket.keepalive.enable": True,
+            **extra,
+        },
+        logger=CLIENT_LOGGER,
+    )
+
+
+class Reading:
+    """Polling shared by all readers: converts messages, remembers ends of partitions, makes errors loud."""
+
+    def __init__(self, consumer: Consumer, namespace: str) -> None:
+        self._consumer = consumer
+        self._namespace = namespace
+        self._unread: set[Partition] = set()
+        self._assigned: set[Partition] = set()
+
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+        """See LogReader.poll."""
+        records: list[Record] = []
+        first = self._consumer.poll(timeout_s)  # consume() alone would wait out its time for the whole batch
+        if first is None:
+            return records
+        more = self._consumer.consume(max_records - 1, 0.0) if max_records > 1 else []
+        for message in (first, *more):
+            record = self._take(message)
+            if record is not None:
+                records.append(record)
+        return records
+
+    def caught_up(self) -> bool:
+        """See LogReader.caught_up."""
+        return not self._unread
+
+    def close(self) -> None:
+        """Leave the group and free the sockets."""
+        self._consumer.close()
+
+    def _take(self, message: Message) -> Record | None:
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                self._unread.discard(self._where(message))
+                return None
+            if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                raise LogError(
+                    f"{message.topic()}[{message.partition()}]: the offset to read is out of range: records were "
+                    f"deleted before they were read ({error.str()}); topics need infinite retention"
+                )
+            if error.fatal() or not error.retriable():
+                raise LogError(f"reading {message.topic() or 'the log'}: {error.str()}")
+            return None
+        topic, partition = self._where(message)
+        key, value = message.key(), message.value()
+        headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+        return Record(
+            topic=topic,
+            partition=partition,
+            offset=message.offset() or 0,
+            key=key if isinstance(key, bytes) else b"",
+            value=value if isinstance(value, bytes) else b"",
+            headers=tuple((name, raw if isinstance(raw, bytes) else b"") for name, raw in headers),
+            timestamp_ms=message.timestamp()[1],
+        )
+
+    def _where(self, message: Message) -> Partition:
+        return plain_name(self._namespace, message.topic() or ""), message.partition() or 0
+
+    def _to_kafka(self, offsets: Mapping[Partition, int]) -> list[TopicPartition]:
+        return [TopicPartition(broker_name(self._namespace, t), p, o) for (t, p), o in sorted(offsets.items())]
+
+
+def partitions_of(consumer: Consumer, namespace: str, topics: Iterable[str]) -> list[Partition]:
+    """Every partition of the topics. Raises LogError naming a topic that is missing."""
+    found: list[Partition] = []
+    deadline = time.monotonic() + CALL_S
+    for topic in topics:
+        name = broker_name(namespace, topic)
+        while True:
+            metadata = consumer.list_topics(name, timeout=CALL_S).topics[name]
+            if metadata.error is None and metadata.partitions:
+                break
+            if time.monotonic() > deadline:
+                raise LogError(f"topic {name} is not there: run `bat-events topics apply`")
+            time.sleep(0.1)
+        found += [(topic, partition) for partition in sorted(metadata.partitions)]
+    return found
+
+
+class KafkaReader(Reading):
+    """Reads all partitions of some topics from given offsets; commits nothing (audit, replay, tail)."""
+
+    def __init__(
+        self,
+        *,
+        bootstrap: str,
+        namespace: str,
+        topics: Sequence[str],
+        start: Mapping[Partition, int] | None = None,
+        group: str = "reader",
+    ) -> None:
+        super().__init__(open_consumer(bootstrap, **{"group.id": f"{namespace}.{group}"}), namespace)
+        partitions = partitions_of(self._consumer, namespace, topics)
+        self._assigned = set(partitions)
+        self._unread = set(partitions)
+        offsets = {tp: (start or {}).get(tp, 0) for tp in partitions}
+        self._consumer.assign(self._to_kafka({tp: o or OFFSET_BEGINNING for tp, o in offsets.items()}))
+
+    @property
+    def partitions(self) -> frozenset[Partition]:
+        """What is read."""
+        return frozenset(self._assigned)
+
+    def end_offsets(self) -> dict[Partition, int]:
+        """The high watermark of each partition now."""
+        ends = {}
+        for tp in sorted(self._assigned):
+            kafka = TopicPartition(broker_name(self._namespace, tp[0]), tp[1])
+            ends[tp] = self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]
+        return ends

@@ -1,0 +1,65 @@
+"""Drafts -> records: the one place where envelopes are made."""
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+
+from bat_events.codec import Codec, schema_for
+from bat_events.deciders.interface import Draft
+from bat_events.events.envelope import Cut, Envelope
+from bat_events.log.interface import Outgoing
+from bat_events.log.topics import partition_of
+
+
+def new_traceparent() -> str:
+    """A W3C traceparent that begins a trace."""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+
+
+def child_traceparent(parent: str | None) -> str:
+    """A traceparent for what `parent` caused: the same trace, a new span."""
+    if parent is None or parent.count("-") != 3:
+        return new_traceparent()
+    version, trace, _, flags = parent.split("-")
+    return f"{version}-{trace}-{secrets.token_hex(8)}-{flags}"
+
+
+def outgoing(
+    draft: Draft,
+    *,
+    source: str,
+    logic: str,
+    time: datetime,
+    partitions: Mapping[str, int],
+    cut: Cut | None = None,
+    traceparent: str | None = None,
+) -> Outgoing:
+    """The record of a draft. `partitions` gives each topic's partition count."""
+    body = Codec.encode_body(draft.event)
+    topic = draft.event.TOPIC
+    key = draft.key.encode()
+    envelope = Envelope(
+        id=draft.id,
+        source=source,
+        type=draft.event.ce_type(),
+        time=time,
+        subject=draft.key,
+        schema_digest=schema_for(type(draft.event)).digest,
+        body_digest=hashlib.sha256(body).hexdigest(),
+        campaign=draft.campaign,
+        cause=draft.cause,
+        ordinal=draft.ordinal,
+        logic=logic,
+        round=draft.round,
+        traceparent=child_traceparent(traceparent),
+        cut=cut,
+        cost=draft.cost,
+    )
+    return Outgoing(
+        topic=topic,
+        partition=partition_of(key, partitions[topic]),
+        key=key,
+        value=body,
+        headers=tuple(Codec.headers(envelope)),
+    )
