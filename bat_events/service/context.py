@@ -1,0 +1,109 @@
+"""What a service of this process is built from: settings, broker, codec, stores, secrets, status."""
+
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from bat_events.artifacts import ArtifactStore
+from bat_events.codec import Codec, Fact
+from bat_events.errors import LogError
+from bat_events.events.boundary import HeldoutFingerprintsPublished
+from bat_events.events.campaign import CampaignStarted
+from bat_events.log.admin import learn_schemas, list_topics
+from bat_events.log.kafka import KafkaReader
+from bat_events.service.runtime import Status
+from bat_events.settings import Settings
+
+
+def secret(home: Path, name: str) -> bytes:
+    """A secret of 32 bytes under `home`/secrets, made at its first use, readable by its owner only."""
+    folder = home / "secrets"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / name
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return bytes.fromhex(path.read_text().strip())
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_hex(32))
+    return bytes.fromhex(path.read_text().strip())
+
+
+@dataclass
+class Context:
+    """See the module."""
+
+    settings: Settings
+    bootstrap: str
+    status: Status
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    @cached_property
+    def codec(self) -> Codec:
+        """A codec that knows every schema on this namespace's log."""
+        codec = Codec()
+        learn_schemas(codec, self.bootstrap, self.settings.namespace)
+        return codec
+
+    @cached_property
+    def partitions(self) -> Mapping[str, int]:
+        """Partition counts by topic. Raises LogError where topics are missing."""
+        states = list_topics(self.bootstrap, self.settings.namespace)
+        missing = [state.name for state in states if not state.partitions]
+        if missing:
+            raise LogError(f"topics {', '.join(missing)} are not there: run `bat-events topics apply`")
+        return {state.spec.name: state.partitions for state in states}
+
+    @cached_property
+    def store(self) -> ArtifactStore:
+        """The training plane's artefacts."""
+        return ArtifactStore(self.settings.artifact_root(), cache=self.settings.home.absolute() / "cache")
+
+    @cached_property
+    def heldout_store(self) -> ArtifactStore:
+        """The held-out plane's artefacts."""
+        home = self.settings.home.absolute() / "heldout"
+        return ArtifactStore(self.settings.heldout_artifact_root(), cache=home / "cache")
+
+    def secret(self, name: str) -> bytes:
+        """A secret of this home."""
+        return secret(self.settings.home.absolute(), name)
+
+    def read_all(self, topic: str) -> list[Fact]:
+        """Every committed event of a small topic now, duplicates dropped."""
+        reader = KafkaReader(bootstrap=self.bootstrap, namespace=self.settings.namespace, topics=[topic])
+        facts: dict[str, Fact] = {}
+        try:
+            while not reader.caught_up():
+                for record in reader.poll(500, 0.2):
+                    fact = self.codec.decode(record)
+                    facts.setdefault(fact.id, fact)
+        finally:
+            reader.close()
+        return list(facts.values())
+
+    def campaign(self, campaign: str) -> CampaignStarted:
+        """How a campaign began. Raises LogError when it is not on the log."""
+        if campaign not in self._campaigns:
+            for fact in self.read_all("campaign"):
+                if isinstance(fact.event, CampaignStarted):
+                    self._campaigns.setdefault(fact.envelope.campaign, fact.event)
+        if campaign not in self._campaigns:
+            raise LogError(f"campaign {campaign} never began in namespace {self.settings.namespace}")
+        return self._campaigns[campaign]
+
+    @cached_property
+    def _campaigns(self) -> dict[str, CampaignStarted]:
+        return {}
+
+    def fingerprints(self, campaign: str) -> frozenset[str] | None:
+        """The held-out fingerprints of a campaign; None while they are not published."""
+        found: set[str] | None = None
+        for fact in self.read_all("boundary.fingerprint"):
+            if fact.envelope.campaign == campaign and isinstance(fact.event, HeldoutFingerprintsPublished):
+                found = (found or set()) | set(fact.event.fingerprints)
+        return None if found is None else frozenset(found)

@@ -1,0 +1,129 @@
+"""Runs one service in this process until it is told to stop: signals, status file, logs, exit codes.
+
+Exit codes: 0 stopped as asked; 1 halted on an error (a supervisor starts it again); 3 another instance took over.
+"""
+
+import json
+import logging
+import logging.handlers
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from bat_events.errors import BatError, FencedError
+from bat_events.service.context import Context
+from bat_events.service.runtime import Status
+from bat_events.service.services import Service
+
+OK, HALTED, REPLACED = 0, 1, 3
+_IDLE_S = 0.2
+_STATUS_EVERY_S = 0.5
+
+
+def configure_logs(folder: Path, name: str) -> structlog.stdlib.BoundLogger:
+    """JSON lines into `folder`/`name`.log, rotated at 8 MiB, 3 kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handler = logging.handlers.RotatingFileHandler(folder / f"{name}.log", maxBytes=8 << 20, backupCount=3)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.INFO)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger(service=name, pid=os.getpid())
+    return logger
+
+
+class StatusFile:
+    """Writes what a service is doing for people to see; nothing reads it to decide anything."""
+
+    def __init__(self, folder: Path, service: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"{service}.{os.getpid()}.json"
+        self._last = 0.0
+        self._doing = ""
+
+    def __call__(self, status: Status) -> None:
+        now = time.monotonic()
+        if status.doing == self._doing and now - self._last < _STATUS_EVERY_S:
+            return
+        self._last, self._doing = now, status.doing
+        data = {
+            "service": status.service,
+            "pid": os.getpid(),
+            "doing": status.doing,
+            "in": status.events_in,
+            "out": status.events_out,
+            "retries": status.retries,
+            "behind": status.behind,
+            "at": time.time(),
+        }
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(data))
+        temporary.replace(self._path)
+
+    def remove(self) -> None:
+        """Take the file away: the service has ended."""
+        self._path.unlink(missing_ok=True)
+
+
+def run_service(name: str, context: Context, build: Callable[[str, Context], Service]) -> int:
+    """Build and drive a service; returns its exit code."""
+    settings = context.settings
+    home = settings.home.absolute()
+    plane = home / "heldout" if name == "evaluator" else home
+    logger = configure_logs(plane / "logs" / settings.namespace, name)
+    status_file = StatusFile(home / "run" / settings.namespace, name)
+    context.status.listeners.append(status_file)
+
+    def ask_to_stop(signum: int, _: FrameType | None) -> None:
+        logger.info("stopping", signal=signal.Signals(signum).name)
+        context.stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    service: Service | None = None
+    try:
+        context.status.tell()
+        service = build(name, context)
+        context.status.say("waiting")
+        logger.info("started", namespace=settings.namespace)
+        drive(service, context)
+        return OK
+    except FencedError as error:
+        logger.warning("replaced", error=str(error))
+        return REPLACED
+    except BatError as error:
+        logger.error("halted", error=str(error), kind=type(error).__name__)
+        context.status.say(f"halted: {error}")
+        return HALTED
+    except Exception:
+        logger.exception("halted")
+        context.status.say("halted: see its log")
+        return HALTED
+    finally:
+        for closer in service.closers if service else []:
+            closer()
+        status_file.remove()
+
+
+def drive(service: Service, context: Context) -> None:
+    """Step the machines in turn until told to stop."""
+    while not context.stop.is_set():
+        wait = _IDLE_S / len(service.machines)
+        for machine in service.machines:
+            if not machine.step(wait):
+                context.status.tell()

@@ -1,0 +1,84 @@
+"""The services by name: what each one reads and how it is built. `serve NAME` runs one of these."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bat_events.deciders.bank import Bank
+from bat_events.deciders.gate import Gate
+from bat_events.deciders.planner import Planner
+from bat_events.deciders.teacher import Teacher
+from bat_events.log.kafka import KafkaReactorLog, KafkaWorkerLog
+from bat_events.service.context import Context
+from bat_events.service.reactor import DeciderRules, ReactorMachine, Rules
+from bat_events.service.runtime import SystemClock, ThreadExecutor
+from bat_events.service.worker import Handler, WorkerMachine
+
+
+class Machine(Protocol):
+    """Something that is driven by steps."""
+
+    def step(self, timeout_s: float) -> bool: ...
+
+
+@dataclass
+class Service:
+    """One running service: its machines, and what is to be closed at its end."""
+
+    machines: list[Machine]
+    closers: list[Callable[[], None]] = field(default_factory=list)
+
+
+Builder = Callable[[Context], Service]
+
+
+def reactor(context: Context, rules: Rules) -> Service:
+    """A service that folds all partitions of its inputs."""
+    topics = list(dict.fromkeys((*rules.inputs, *rules.outputs)))
+    log = KafkaReactorLog(
+        bootstrap=context.bootstrap, namespace=context.settings.namespace, service=rules.name, topics=topics
+    )
+    machine = ReactorMachine(
+        rules=rules,
+        log=log,
+        codec=context.codec,
+        clock=SystemClock(),
+        executor=ThreadExecutor(),
+        status=context.status,
+        partitions=context.partitions,
+    )
+    return Service(machines=[machine], closers=[log.close])
+
+
+def worker(context: Context, handler: Handler, *, instance: str, group: str | None = None) -> Service:
+    """A service that shares one topic with its like."""
+    log = KafkaWorkerLog(
+        bootstrap=context.bootstrap,
+        namespace=context.settings.namespace,
+        service=group or handler.name,
+        topic=handler.topic,
+        instance=instance,
+    )
+    machine = WorkerMachine(
+        handler=handler,
+        log=log,
+        codec=context.codec,
+        clock=SystemClock(),
+        executor=ThreadExecutor(),
+        status=context.status,
+        partitions=context.partitions,
+    )
+    return Service(machines=[machine], closers=[log.close])
+
+
+def decider(kind: type[Planner] | type[Bank] | type[Gate] | type[Teacher]) -> Builder:
+    """A builder for a decider."""
+    return lambda context: reactor(context, DeciderRules(kind))
+
+
+def join(*services: Service) -> Service:
+    """Several machines in one process."""
+    return Service(
+        machines=[machine for service in services for machine in service.machines],
+        closers=[closer for service in services for closer in service.closers],
+    )

@@ -1,0 +1,114 @@
+"""One settings tree: defaults, then `bat-events.yaml` (or BAT_SETTINGS), then environment variables BAT_….
+
+These say where and how services run on this machine; what a campaign does stands in its campaign file and on the log.
+Nested fields are named with two underscores: BAT_KAFKA__PARTITIONS=8. BAT_KAFKA_BOOTSTRAP is the usual short name.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from bat_events.errors import ConfigurationError
+from bat_events.log.topics import check_namespace
+
+SETTINGS_FILE = "bat-events.yaml"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KafkaSettings(_Part):
+    """The broker. Without `bootstrap` a local one is started under `home`."""
+
+    bootstrap: str | None = Field(default=None, description="host:port of an existing cluster; None: the local broker")
+    partitions: Annotated[int, Field(ge=1, le=512)] = Field(
+        default=4, description="of the parallel topics, at creation"
+    )
+    replication: Annotated[int, Field(ge=1)] = Field(default=1, description="replication factor, at creation")
+    heap_mib: Annotated[int, Field(ge=128)] = Field(default=256, description="heap of the local broker")
+
+
+class SandboxSettings(_Part):
+    """Where model-written code runs."""
+
+    engine: str = Field(default="bubblewrap", description="bubblewrap")
+    prestart: Annotated[int, Field(ge=0)] = Field(default=4, description="sandboxes kept warm per worker")
+    parallel: Annotated[int, Field(ge=1)] = Field(default=2, description="calls running at once per worker")
+
+
+class TrainingDevice(_Part):
+    """Where weights live."""
+
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="cpu or cuda")
+    threads: Annotated[int, Field(ge=1)] = Field(default=1, description="torch threads per process on a CPU")
+
+
+class Settings(BaseSettings):
+    """The tree. `bat-events settings` prints it."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="BAT_", env_nested_delimiter="__", frozen=True, extra="forbid", populate_by_name=True
+    )
+
+    home: Path = Field(
+        default=Path(".bat"), description="everything a run leaves: broker data, artefacts, DuckDB, logs"
+    )
+    namespace: str = Field(default="bat", description="topic prefix; one open campaign at a time in each")
+    kafka: KafkaSettings = KafkaSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    training: TrainingDevice = TrainingDevice()
+    artifacts: str | None = Field(default=None, description="fsspec address of the training plane's artefacts")
+    heldout_artifacts: str | None = Field(default=None, description="fsspec address of the held-out plane's artefacts")
+    kafka_bootstrap: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("BAT_KAFKA_BOOTSTRAP", "kafka_bootstrap"),
+        description="short for kafka.bootstrap",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments first, then the environment, then the file."""
+        file = os.environ.get("BAT_SETTINGS", SETTINGS_FILE)
+        return (init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file))
+
+    @property
+    def bootstrap(self) -> str | None:
+        """The existing cluster, if one is named."""
+        return self.kafka_bootstrap or self.kafka.bootstrap
+
+    def artifact_root(self) -> str:
+        """The training plane's store."""
+        return self.artifacts or str(self.home.absolute() / "artifacts")
+
+    def heldout_artifact_root(self) -> str:
+        """The held-out plane's store."""
+        return self.heldout_artifacts or str(self.home.absolute() / "heldout" / "artifacts")
+
+
+def load_settings(**overrides: object) -> Settings:
+    """The settings in force. Raises ConfigurationError naming the field."""
+    known = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        settings = Settings(**known)  # type: ignore[arg-type]
+        check_namespace(settings.namespace)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ConfigurationError(f"setting {field}: {first['msg']} (got {first.get('input')!r})") from None
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{os.environ.get('BAT_SETTINGS', SETTINGS_FILE)} is no YAML: {error}") from None
+    return settings

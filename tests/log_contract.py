@@ -1,0 +1,172 @@
+"""What any log must promise the service loop: one suite, run against the in-memory log and against the real Kafka."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from bat_events.errors import FencedError, LogError
+from bat_events.log.interface import Outgoing, Partition, Record
+
+REACTOR_TOPICS = ("group", "round")
+WORKER_TOPIC = "bank.request"
+
+
+def out(topic: str, number: int, partition: int = 0) -> Outgoing:
+    """A small record."""
+    return Outgoing(
+        topic=topic, partition=partition, key=b"k%d" % number, value=b"v%d" % number, headers=(("h", b"%d" % number),)
+    )
+
+
+def nothing(_: str) -> None:
+    """No crash."""
+
+
+def dies(point: str) -> Callable[[str], None]:
+    """Raise at a crash point."""
+
+    def crash(name: str) -> None:
+        if name == point:
+            raise KeyboardInterrupt(point)
+
+    return crash
+
+
+class LogContract:
+    """Subclasses give the logs: `reactor(service)`, `worker(service, instance)`, `write(outputs)`."""
+
+    def reactor(self, service: str = "s") -> Any:
+        raise NotImplementedError
+
+    def worker(self, service: str = "w", instance: str = "a") -> Any:
+        raise NotImplementedError
+
+    def write(self, outputs: Sequence[Outgoing]) -> None:
+        raise NotImplementedError
+
+    def kill(self, log: Any) -> None:
+        """End a log's process without a farewell, as far as the log can tell."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read(log: Any, count: int, seconds: float = 30.0) -> list[Record]:
+        """Exactly `count` records, and no more that come at once."""
+        found: list[Record] = []
+        deadline = time.monotonic() + seconds
+        while len(found) < count and time.monotonic() < deadline:
+            found += log.poll(100, 0.1)
+        found += log.poll(100, 0.1)
+        assert len(found) == count
+        return found
+
+    @staticmethod
+    def wait(condition: Callable[[], bool], log: Any, seconds: float = 30.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come to pass"
+            assert log.poll(1, 0.1) == []
+
+    def test_records_come_whole_and_in_order(self) -> None:
+        self.write([out("group", n, partition=n % 2) for n in range(10)])
+        log = self.reactor()
+        found = self.read(log, 10)
+        for partition in (0, 1):
+            mine = [r for r in found if r.partition == partition]
+            assert [r.offset for r in mine] == sorted(r.offset for r in mine)
+            assert [r.value for r in mine] == [b"v%d" % n for n in range(10) if n % 2 == partition]
+        (first,) = [r for r in found if r.value == b"v0"]
+        assert first.headers == (("h", b"0"),)
+        assert first.key == b"k0"
+        assert {r.topic for r in found} == {"group"}
+        log.close()
+
+    def test_outputs_and_offsets_are_committed_together(self) -> None:
+        self.write([out("group", 0)])
+        log = self.reactor()
+        (record,) = self.read(log, 1)
+        log.commit([out("round", 7)], {("group", 0): record.offset + 1}, nothing)
+        log.close()
+        again = self.reactor()
+        assert again.committed()[("group", 0)] == record.offset + 1
+        assert again.committed()[("group", 1)] == 0
+        assert [r.value for r in self.read(again, 2) if r.topic == "round"] == [b"v7"]
+        again.close()
+
+    @pytest.mark.parametrize("point", ["begun", "produced", "offsets-sent"])
+    def test_nothing_of_an_unfinished_transaction_is_ever_seen(self, point: str) -> None:
+        self.write([out("group", 0)])
+        log = self.reactor()
+        (record,) = self.read(log, 1)
+        with pytest.raises(KeyboardInterrupt):
+            log.commit([out("round", 7)], {("group", 0): record.offset + 1}, dies(point))
+        self.kill(log)
+        again = self.reactor()
+        assert again.committed()[("group", 0)] == 0
+        assert [r.topic for r in self.read(again, 1)] == ["group"]
+        again.close()
+
+    def test_a_new_instance_fences_the_old_one(self) -> None:
+        old = self.reactor()
+        new = self.reactor()
+        with pytest.raises(FencedError):
+            old.commit([out("round", 1)], {}, nothing)
+        new.commit([out("round", 2)], {}, nothing)
+        assert [r.value for r in self.read(new, 1)] == [b"v2"]
+        new.close()
+
+    def test_a_reader_knows_when_it_has_caught_up(self) -> None:
+        self.write([out("group", n) for n in range(5)])
+        log = self.reactor()
+        found: list[Record] = []
+        deadline = time.monotonic() + 30
+        while not log.caught_up():
+            assert time.monotonic() < deadline
+            found += log.poll(2, 0.1)
+        assert len(found) == 5
+        log.close()
+
+    def test_workers_share_partitions_and_no_record_goes_to_two(self) -> None:
+        first = self.worker(instance="a")
+        self.wait(lambda: len(first.assigned()) == 4, first)
+        second = self.worker(instance="b")
+        self.wait(lambda: first.poll(1, 0.0) == [] and len(second.assigned()) == 2, second)
+        self.wait(lambda: len(first.assigned()) == 2, first)
+        assert not first.assigned() & second.assigned()
+        self.write([out(WORKER_TOPIC, n, partition=n % 4) for n in range(8)])
+        found = self.read(first, 4) + self.read(second, 4)
+        assert sorted(r.value for r in found) == [b"v%d" % n for n in range(8)]
+        first.close()
+        second.close()
+
+    def test_a_worker_goes_on_from_the_committed_offset(self) -> None:
+        self.write([out(WORKER_TOPIC, n) for n in range(3)])
+        first = self.worker(instance="a")
+        record = self.read(first, 3)[0]
+        first.commit([out("bank.state", 1)], {(WORKER_TOPIC, 0): record.offset + 1}, nothing)
+        first.close()
+        second = self.worker(instance="b")
+        assert [r.value for r in self.read(second, 2)] == [b"v1", b"v2"]
+        second.close()
+
+    def test_a_worker_cannot_commit_a_partition_that_is_not_its_own(self) -> None:
+        first = self.worker(instance="a")
+        self.wait(lambda: len(first.assigned()) == 4, first)
+        foreign: Partition = (WORKER_TOPIC, 77)
+        with pytest.raises(LogError, match=r"given to another|taken away"):
+            first.commit([], {foreign: 1}, nothing)
+        first.close()
+
+    def test_keeping_alive_takes_no_record(self) -> None:
+        self.write([out(WORKER_TOPIC, n) for n in range(4)])
+        log = self.worker()
+        deadline = time.monotonic() + 30
+        found: list[Record] = []
+        while not found:
+            assert time.monotonic() < deadline
+            found = log.poll(1, 0.1)
+        for _ in range(20):
+            log.keep_alive()
+        assert [r.value for r in found + self.read(log, 3)] == [b"v0", b"v1", b"v2", b"v3"]
+        log.close()
