@@ -1,0 +1,280 @@
+"""The planner: what is evaluated, practised and finished next.
+
+CheckpointProduced          -> EvaluationRequested, naming its comparators
+TargetStagePrescribed, bank -> RoundPlanned, once the bank has every state that the round draws
+RoundPlanned, steps, lag    -> GroupRequested for each slot of the steps that may be sampled now
+an untrainable group        -> GroupRequested again, with the next attempt
+a promotion decision        -> RoundCompleted; after the last one CampaignFinished
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from bat_events.codec import Fact
+from bat_events.deciders.bank import pool_mix
+from bat_events.deciders.controls import Controls
+from bat_events.deciders.groups import GroupOutcomes
+from bat_events.deciders.interface import Draft
+from bat_events.domain.bank import SourceCell
+from bat_events.domain.canonical import seed63
+from bat_events.domain.grouping import group_id, group_seed
+from bat_events.domain.roundplan import PlannedState, plan_round, required_states
+from bat_events.domain.vocabulary import Focus, Stage
+from bat_events.events.bank import StateAdmitted
+from bat_events.events.plan import CampaignPlan
+from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, TargetStagePrescribed
+from bat_events.events.rounds import (
+    CampaignFinished,
+    EvaluationRequested,
+    GroupRequested,
+    PlannedSlot,
+    PlannedStep,
+    RoundCompleted,
+    RoundPlanned,
+)
+from bat_events.events.training import CheckpointProduced, TrainingFailed, TrainingStepCompleted
+
+Promotion = CheckpointPromoted | CheckpointHeld
+
+
+class Planner:
+    """Folds everything that lets work begin; see the module."""
+
+    name: ClassVar[str] = "planner"
+    version: ClassVar[int] = 1
+    inputs: ClassVar[tuple[str, ...]] = (
+        "campaign",
+        "bank.ready",
+        "curriculum",
+        "training",
+        "promotion",
+        "rollout",
+        "reward",
+    )
+    outputs: ClassVar[tuple[str, ...]] = ("round", "group")
+
+    def __init__(self, campaign: str) -> None:
+        self._campaign = campaign
+        self._controls = Controls()
+        self._bank: dict[SourceCell, dict[int, StateAdmitted]] = {}
+        self._prescribed: dict[int, tuple[str, TargetStagePrescribed]] = {}
+        self._produced: dict[int, tuple[str, CheckpointProduced]] = {}
+        self._steps: dict[tuple[int, int], tuple[int, str, TrainingStepCompleted]] = {}
+        self._promotions: dict[int, tuple[str, Promotion]] = {}
+        self._failures: dict[int, str] = {}
+        self._groups = GroupOutcomes()
+        self._plans: dict[int, RoundPlanned] = {}
+
+    def apply(self, fact: Fact) -> None:
+        """See Decider.apply."""
+        self._controls.apply(fact)
+        self._groups.apply(fact)
+        event = fact.event
+        if isinstance(event, StateAdmitted):
+            cell = SourceCell(event.focus, event.track, event.outcome)
+            self._bank.setdefault(cell, {}).setdefault(event.rank, event)
+        elif isinstance(event, TargetStagePrescribed):
+            self._prescribed.setdefault(event.round, (fact.id, event))
+        elif isinstance(event, CheckpointProduced):
+            self._produced.setdefault(event.round, (fact.id, event))
+        elif isinstance(event, TrainingStepCompleted):
+            place = (event.round, event.step)
+            if place not in self._steps or self._steps[place][0] < event.attempt:  # a rewound step counts anew
+                self._steps[place] = (event.attempt, fact.id, event)
+        elif isinstance(event, CheckpointPromoted | CheckpointHeld):
+            self._promotions.setdefault(event.round, (fact.id, event))
+        elif isinstance(event, TrainingFailed):
+            self._failures.setdefault(event.round, fact.id)
+
+    def state(self) -> Any:
+        """See Decider.state (the plans are derived, so they are no part of it)."""
+        return (
+            self._controls,
+            sorted((cell, sorted(ranks.items())) for cell, ranks in self._bank.items()),
+            sorted(self._prescribed.items()),
+            sorted(self._produced.items()),
+            sorted(self._steps.items()),
+            sorted(self._promotions.items()),
+            sorted(self._failures.items()),
+            self._groups.state(),
+        )
+
+    def required(self) -> Sequence[Draft]:
+        """Everything that may begin now; see the module."""
+        plan = self._controls.plan
+        if plan is None or (self._controls.paused and self._controls.cancelled_id is None):
+            return []
+        drafts = list(self._finish(plan))
+        if self._controls.cancelled_id is not None or self._failures:
+            return drafts
+        drafts += self._evaluations(plan)
+        for number in sorted(self._prescribed):
+            planned = self._plan(number, plan)
+            if planned is None:
+                break
+            drafts.append(planned)
+            drafts += self._requests(planned, plan)
+        return drafts
+
+    def _draft(self, event: Any, cause: str, ordinal: int, number: int | None, key: str | None = None) -> Draft:
+        return Draft(
+            event=event, campaign=self._campaign, cause=cause, ordinal=ordinal, key=key or self._campaign, round=number
+        )
+
+    def _evaluations(self, plan: CampaignPlan) -> Iterator[Draft]:
+        for number, (cause, produced) in sorted(self._produced.items()):
+            comparators: tuple[str, ...] = ()
+            if number > 0:
+                if number - 1 not in self._promotions:
+                    continue
+                before = self._promotions[number - 1][1]
+                comparators = tuple(dict.fromkeys((next_checkpoint(before), before.best_so_far)))
+            event = EvaluationRequested(
+                round=number,
+                checkpoint=produced.checkpoint,
+                comparators=comparators,
+                tracks=plan.tracks,
+                repeats=plan.evaluation.repeats,
+                temperature=plan.evaluation.temperature,
+                seed=seed63("evaluation", plan.seed),
+            )
+            yield self._draft(event, cause, 0, number)
+
+    def _plan(self, number: int, plan: CampaignPlan) -> Draft | None:
+        cause, prescribed = self._prescribed[number]
+        if number not in self._plans:
+            planned = self._draw(number, prescribed, plan)
+            if planned is None:
+                return None
+            self._plans[number] = planned
+        return self._draft(self._plans[number], cause, 0, number)
+
+    def _draw(self, number: int, prescribed: TargetStagePrescribed, plan: CampaignPlan) -> RoundPlanned | None:
+        """The round's states: the lowest ranks that no earlier round drew; None while the bank lacks one of them."""
+        drawn = {slot.state for earlier in self._plans.values() for step in earlier.steps for slot in step.slots}
+        available: dict[Focus, list[PlannedState]] = {}
+        bodies: dict[str, str] = {}
+        mix = pool_mix(plan)
+        need = required_states(Stage(prescribed.target_stage), plan.steps_per_round, mix, tracks=plan.tracks)
+        for cell, count in need.items():
+            ranks = self._bank.get(cell, {})
+            taken = rank = 0
+            while taken < count:
+                if rank not in ranks:
+                    return None
+                admitted = ranks[rank]
+                rank += 1
+                if admitted.state in drawn:
+                    continue
+                taken += 1
+                bodies[admitted.state] = admitted.body
+                state = PlannedState(state=admitted.state, focus=cell.focus, track=cell.track, outcome=cell.outcome)
+                available.setdefault(cell.focus, []).append(state)
+        steps = plan_round(
+            self._campaign,
+            number,
+            prescribed.target_stage,
+            plan.steps_per_round,
+            mix,
+            available=available,
+            tracks=plan.tracks,
+        )
+        return RoundPlanned(
+            round=number,
+            target_stage=prescribed.target_stage,
+            start_checkpoint=prescribed.start_checkpoint,
+            steps=tuple(
+                PlannedStep(
+                    step=index,
+                    slots=tuple(
+                        PlannedSlot(
+                            slot=slot.slot,
+                            pool=slot.pool,
+                            focus=slot.state.focus,
+                            track=slot.state.track,
+                            outcome=slot.state.outcome,
+                            state=slot.state.state,
+                            body=bodies[slot.state.state],
+                        )
+                        for slot in slots
+                    ),
+                )
+                for index, slots in enumerate(steps)
+            ),
+        )
+
+    def _requests(self, planned: Draft, plan: CampaignPlan) -> Iterator[Draft]:
+        event: RoundPlanned = planned.event  # type: ignore[assignment]
+        for step in event.steps:
+            behind = step.step - 1 - plan.lag
+            cause, weights = planned.id, event.start_checkpoint
+            if behind >= 0:
+                if (event.round, behind) not in self._steps:
+                    return
+                _, cause, before = self._steps[(event.round, behind)]
+                if not before.healthy:
+                    return
+                weights = before.weights
+            for slot in step.slots:
+                yield from self._slot(event.round, step.step, len(step.slots), slot, cause, weights, plan)
+
+    def _slot(
+        self, number: int, step: int, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
+    ) -> Iterator[Draft]:
+        for attempt in range(plan.group_attempts):
+            group = group_id(self._campaign, number, step, slot.slot, attempt)
+            event = GroupRequested(
+                group=group,
+                round=number,
+                step=step,
+                slot=slot.slot,
+                attempt=attempt,
+                pool=slot.pool,
+                focus=slot.focus,
+                track=slot.track,
+                state=slot.state,
+                body=slot.body,
+                weights=weights,
+                seed=group_seed(plan.seed, group),
+                size=plan.group_size,
+            )
+            ordinal = (step * width + slot.slot) * plan.group_attempts + attempt
+            yield self._draft(event, cause, ordinal, number, key=group)
+            if not self._groups.untrainable(group, plan.group_size):
+                return
+
+    def _finish(self, plan: CampaignPlan) -> Iterator[Draft]:
+        completed, best = 0, None
+        cause = self._controls.started_id or ""
+        for number, (decision_id, decision) in sorted(self._promotions.items()):
+            best = decision.best_so_far
+            if number == 0:
+                continue
+            done = self._draft(
+                RoundCompleted(
+                    round=number,
+                    outcome="promoted" if isinstance(decision, CheckpointPromoted) else "held",
+                    candidate=decision.checkpoint,
+                    next_checkpoint=next_checkpoint(decision),
+                ),
+                decision_id,
+                0,
+                number,
+            )
+            completed, cause = number, done.id
+            yield done
+        outcome = None
+        if self._controls.cancelled_id is not None:
+            outcome, cause = "cancelled", self._controls.cancelled_id
+        elif self._failures:
+            outcome, cause = "training_failed", self._failures[min(self._failures)]
+        elif completed >= plan.rounds:
+            outcome = "completed"
+        if outcome is not None:
+            finished = CampaignFinished(outcome=outcome, rounds=completed, best_checkpoint=best)
+            yield self._draft(finished, cause, 0, None)
+
+
+def next_checkpoint(decision: Promotion) -> str:
+    """Where the round after this decision starts."""
+    return decision.checkpoint if isinstance(decision, CheckpointPromoted) else decision.fallback
