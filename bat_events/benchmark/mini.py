@@ -1,0 +1,114 @@
+"""The built-in mini benchmark: two tracks on real medical images, five stages each, small enough for a laptop.
+
+Equal keys give byte-identical tasks where numpy, scipy and the image packages are of the same versions; image sources are
+read at the first use of a modality and kept for the process.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bat_events.benchmark import actions, formats, stages
+from bat_events.benchmark.card import choices
+from bat_events.benchmark.course import Step, inputs, right_steps, source, start
+from bat_events.benchmark.inspection import Inspection
+from bat_events.benchmark.instance import NAME, VERSION, Instance, random_source
+from bat_events.benchmark.interface import Evidence, Grade, Task, TaskKey
+from bat_events.benchmark.runner import run_snippet
+from bat_events.benchmark.tracks import TRACKS
+from bat_events.domain.vocabulary import Focus, Track
+from bat_events.sandbox.observation import render_observation
+
+OBSERVATION_CHARS = 512
+
+
+class MiniBenchmark:
+    """Implements `benchmark.interface.Benchmark`. Stateless but for caches."""
+
+    name: str = NAME
+    version: int = VERSION
+
+    def tracks(self) -> tuple[Track, ...]:
+        return tuple(TRACKS)
+
+    @staticmethod
+    def skills_path() -> Path:
+        """The folder to mount read-only and put on sys.path inside the sandbox."""
+        return Path(__file__).parent / "skills"
+
+    @staticmethod
+    def preimports() -> tuple[str, ...]:
+        """Modules that a sandbox should have imported before the first call."""
+        return ("numpy", "medskills")
+
+    def build(self, key: TaskKey) -> Task:
+        """The instance of `key`. Raises KeyError for a track that this benchmark does not have."""
+        instance = Instance(key)
+        rules = instance.rules
+        given = inputs(instance, formats.task_text(rules))
+        return Task(
+            key=key,
+            system=formats.SYSTEM,
+            prompt=formats.prompt(rules, key.focus, key.outcome, instance.card),
+            inputs=given,
+            files=start(instance, given),
+            max_turns=7 if key.focus is Focus.E2E else 2,
+        )
+
+    def grade(self, key: TaskKey, evidence: Evidence) -> Grade:
+        inspection = Inspection(Instance(key), evidence)
+        scored = stages.items(inspection)
+        task_score = None
+        if key.focus is Focus.E2E:
+            sound = evidence.inputs_intact and evidence.end != "breach"
+            complete = sound and inspection.submission_exact and inspection.submission_values
+            task_score = inspection.task_metric if complete else 0.0
+        return Grade(
+            items=scored,
+            reached=stages.reached(inspection, ()),
+            task_score=task_score,
+            failures=stages.failures(inspection, scored),
+        )
+
+    def expert(self, key: TaskKey) -> list[str]:
+        return [source(step) for step in right_steps(Instance(key))]
+
+    def demonstration(self, key: TaskKey, *, seed: int, quality: float) -> list[tuple[str, str]]:
+        instance = Instance(key)
+        rng = random_source("demonstration", key, seed)
+        task = self.build(key)
+        files = {**task.inputs, **task.files}
+        turns = []
+        for step in right_steps(instance):
+            code = source(step if rng.random() < quality else _another(step, rng))
+            ran = run_snippet(code, files)
+            observation = render_observation(
+                end="exited", exit_code=ran.exit_code, stdout=ran.stdout, stderr=ran.stderr, max_chars=OBSERVATION_CHARS
+            )
+            turns.append((code, observation))
+        return turns
+
+    def random_actions(self, key: TaskKey, rng: np.random.Generator) -> list[str]:
+        """Right kind of step at each turn, the choice blind: the lower bound that chance gives."""
+        return [self._blind(step, rng) for step in right_steps(Instance(key))]
+
+    def random_action(self, rng: np.random.Generator) -> str:
+        """Any valid short action, whatever the state."""
+        pool: Sequence[str] = actions.all_actions()
+        return pool[int(rng.integers(len(pool)))]
+
+    @staticmethod
+    def _blind(step: Step, rng: np.random.Generator) -> str:
+        if isinstance(step, str):
+            return (actions.SCAN, actions.DROP)[int(rng.integers(2))]
+        pool = actions.actions(step[0])
+        return pool[int(rng.integers(len(pool)))]
+
+
+def _another(step: Step, rng: np.random.Generator) -> Step:
+    """A valid step of the same kind that is not the right one."""
+    if isinstance(step, str):
+        return "drop" if step == "scan" else "scan"
+    others = [choice for choice in choices(step[0]) if choice != step[1]]
+    return step[0], others[int(rng.integers(len(others)))]
