@@ -1,0 +1,23 @@
+"""The text a policy is shown for a receipt: one format for practice, evaluation and demonstrations."""
+
+from bat_events.sandbox.interface import CallEnd
+
+
+def render_observation(*, end: CallEnd, exit_code: int | None, stdout: str, stderr: str, max_chars: int) -> str:
+    """The observation of one call: output first, then errors, then how the call ended where it was not plain success.
+
+    Longer text than `max_chars` keeps its head and tail around a marker, so that the policy can see that it was cut.
+    """
+    text = stdout.strip("\n")
+    if stderr.strip():
+        text = f"{text}\n{stderr.strip()}" if text else stderr.strip()
+    if end != "exited":
+        text = f"{text}\n[{end}]" if text else f"[{end}]"
+    elif exit_code:
+        text = f"{text}\n[exit {exit_code}]" if text else f"[exit {exit_code}]"
+    text = text or "[ok]"
+    if len(text) <= max_chars:
+        return text
+    marker = "\n[cut]\n"
+    keep = max(max_chars - len(marker), 2)
+    return text[: keep - keep // 2] + marker + text[len(text) - keep // 2 :]
