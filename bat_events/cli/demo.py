@@ -1,0 +1,120 @@
+"""`bat-events demo`: broker, topics, campaign, all services, progress, table. Only the other commands, wrapped."""
+
+import json
+import signal
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bat_events.cli.campaign import new_id
+from bat_events.cli.common import environment, errors, out, running_broker, say, settings_of
+from bat_events.cli.summary import as_json, table
+from bat_events.cli.watch import watch
+from bat_events.deciders.campaign import CampaignView
+from bat_events.errors import BatError, LogError
+from bat_events.service.context import Context
+from bat_events.service.runtime import Status
+
+_STOPPED = 130
+
+
+def demo(
+    ctx: typer.Context,
+    quick: Annotated[bool, typer.Option("--quick", help="one round of two steps")] = False,
+    go_on: Annotated[bool, typer.Option("--resume", help="go on with the campaign that was stopped")] = False,
+    summary: Annotated[Path | None, typer.Option("--json", help="write the summary to this file")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="another campaign file")] = None,
+    name: Annotated[str | None, typer.Option("--id", help="the campaign's id")] = None,
+) -> None:
+    """Run a campaign on the built-in benchmark, from cold start to the last round, with everything real."""
+    from bat_events.consumers.registry import SERVICES
+    from bat_events.log.admin import apply_topics
+    from bat_events.service.supervisor import Supervisor
+
+    with errors():
+        settings = settings_of(ctx)
+        begun = time.monotonic()
+        with running_broker(settings) as address:
+            context = Context(settings=settings, bootstrap=address, status=Status(service="demo"))
+            apply_topics(
+                address,
+                settings.namespace,
+                partitions=settings.kafka.partitions,
+                replication=settings.kafka.replication,
+            )
+            campaign = _open_campaign(context) if go_on else _begin(context, file, quick, name)
+            say(f"campaign {campaign} in namespace {settings.namespace}; Kafka at {address}; home {settings.home}")
+            folder = settings.home.absolute() / "logs" / settings.namespace
+            signal.signal(signal.SIGTERM, lambda *_: context.stop.set())
+            signal.signal(signal.SIGINT, lambda *_: context.stop.set())
+            supervisor = Supervisor(list(SERVICES), env=environment(settings, address), log_folder=folder)
+            try:
+                view = watch(
+                    context,
+                    campaign,
+                    tick=supervisor.poll,
+                    until=lambda view: view.finished is not None or context.stop.is_set(),
+                )
+                if view.finished is not None:
+                    _let_the_auditor_catch_up(context)
+            except RuntimeError as error:
+                raise BatError(str(error)) from None
+            finally:
+                say("stopping the services")
+                supervisor.stop()
+        _finish(view, campaign, summary, time.monotonic() - begun)
+    if view.finished is None:
+        say(f"stopped; `bat-events demo --resume` goes on with {campaign}")
+        raise typer.Exit(_STOPPED)
+    if view.finished.outcome != "completed":
+        raise typer.Exit(1)
+
+
+def _begin(context: Context, file: Path | None, quick: bool, name: str | None) -> str:
+    from bat_events.benchmark.registry import benchmark
+    from bat_events.producers.campaigns import load_plan, start
+
+    source = file or Path(str(resources.files("bat_events") / "campaigns" / ("quick.yaml" if quick else "demo.yaml")))
+    plan = load_plan(source)
+    campaign = name or new_id("quick" if quick else "demo")
+    start(context, campaign, plan, benchmark_version=benchmark(plan.benchmark).version)
+    return campaign
+
+
+def _open_campaign(context: Context) -> str:
+    from bat_events.producers.campaigns import list_campaigns
+
+    found = [state for state in list_campaigns(context) if state.state in ("open", "paused", "cancelling")]
+    if not found:
+        raise LogError("no campaign is open here: `bat-events demo` begins one")
+    return found[-1].campaign
+
+
+def _let_the_auditor_catch_up(context: Context) -> None:
+    """Give the auditor a moment, so that the queries suggested below see the campaign's end."""
+    from bat_events.audit.run import caught_up
+
+    deadline = time.monotonic() + 15.0
+    home, namespace = context.settings.home.absolute(), context.settings.namespace
+    while time.monotonic() < deadline and not caught_up(home, namespace, context.bootstrap):
+        time.sleep(0.2)
+
+
+def _finish(view: CampaignView, campaign: str, summary: Path | None, seconds: float) -> None:
+    out.print(table(view))
+    more: dict[str, Any] = {"seconds": round(seconds, 1)}
+    if summary is not None:
+        summary.write_text(json.dumps(as_json(view, **more), indent=2) + "\n")
+        say(f"summary written to {summary}")
+    say(f"{seconds:.0f} s in all. To look further:")
+    for command, what in (
+        ("bat-events audit promotions", "why each candidate was promoted or held"),
+        ("bat-events audit --list", "every named question"),
+        (f"bat-events replay {campaign}", "run every decision again from the log"),
+        ("bat-events log tail -n 40", "the newest events"),
+        ("bat-events campaign status", "this table again"),
+    ):
+        say(f"  {command:44} {what}")

@@ -1,0 +1,150 @@
+"""The `bat-events` command. Each group of commands stands in a module of its own; heavy imports wait until they are used."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from bat_events import __version__
+from bat_events.cli import broker, campaign, demo, log, read
+from bat_events.cli.common import environment, errors, make_context, out, say, settings_of
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Benchmark-as-Teacher as an event-sourced loop on Kafka.",
+)
+app.add_typer(broker.app, name="broker")
+app.add_typer(broker.topics, name="topics")
+app.add_typer(campaign.app, name="campaign")
+app.add_typer(log.app, name="log")
+app.command("demo")(demo.demo)
+app.command("audit")(read.audit)
+app.command("replay")(read.replay)
+
+
+@app.callback()
+def options(
+    home: Annotated[Path | None, typer.Option(help="where everything a run leaves is kept (BAT_HOME)")] = None,
+    namespace: Annotated[str | None, typer.Option(help="topic prefix (BAT_NAMESPACE)")] = None,
+) -> None:
+    """Options that hold for every command; see `bat-events settings` for all settings."""
+
+
+@app.command()
+def version() -> None:
+    """The installed version."""
+    out.print(__version__)
+
+
+@app.command()
+def doctor(ctx: typer.Context) -> None:
+    """What this machine has and lacks; each lack with the line that mends it. Exit 1 when something required is missing."""
+    from bat_events.cli.doctor import checks, render
+
+    with errors():
+        found = checks(settings_of(ctx).home)
+    print(render(found))
+    if any(check.required and not check.ok for check in found):
+        raise typer.Exit(1)
+
+
+@app.command()
+def settings(ctx: typer.Context) -> None:
+    """The settings in force, each with what it means."""
+    with errors():
+        tree = settings_of(ctx)
+    for line in _documented(tree.model_dump(mode="json"), type(tree)):
+        out.print(line, highlight=False, markup=False)
+
+
+def _documented(values: dict[str, Any], model: Any, indent: str = "") -> list[str]:
+    lines = []
+    for name, value in values.items():
+        info = model.model_fields[name]
+        if isinstance(value, dict):
+            lines.append(f"{indent}{name}:  # {' '.join((info.annotation.__doc__ or '').split())}")
+            lines += _documented(value, info.annotation, indent + "  ")
+        else:
+            text = yaml.safe_dump({name: value}, default_flow_style=False).strip()
+            lines.append(f"{indent}{text}  # {info.description}")
+    return lines
+
+
+@app.command()
+def serve(
+    ctx: typer.Context,
+    services: Annotated[list[str] | None, typer.Argument(help="names; none means all, under a supervisor")] = None,
+) -> None:
+    """Run services. One name runs in this process; several, or none for all, run as supervised child processes."""
+    from bat_events.consumers.registry import SERVICES, build
+    from bat_events.service.run import run_service
+    from bat_events.service.supervisor import Supervisor
+
+    names = services or list(SERVICES)
+    with errors():
+        unknown = [name for name in names if name not in SERVICES]
+        if unknown:
+            raise typer.BadParameter(f"{', '.join(unknown)}: choose of {', '.join(SERVICES)}")
+        tree = settings_of(ctx)
+        context = make_context(tree, names[0])
+        if len(names) == 1:
+            raise typer.Exit(run_service(names[0], context, build))
+        import signal
+        import time
+
+        folder = tree.home.absolute() / "logs" / tree.namespace
+        supervisor = Supervisor(names, env=environment(tree, context.bootstrap), log_folder=folder)
+        signal.signal(signal.SIGTERM, lambda *_: context.stop.set())
+        signal.signal(signal.SIGINT, lambda *_: context.stop.set())
+        say(f"{len(names)} services run in namespace {tree.namespace}; Ctrl-C stops them")
+        try:
+            while not context.stop.is_set():
+                for line in supervisor.poll():
+                    say(line)
+                time.sleep(0.2)
+        except RuntimeError as error:
+            say(str(error))
+            raise typer.Exit(1) from None
+        finally:
+            supervisor.stop()
+
+
+@app.command()
+def clean(ctx: typer.Context, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
+    """Show what a run left under BAT_HOME, ask, and remove it (the local broker is stopped first)."""
+    import shutil
+
+    from bat_events.log.local_kafka import LocalKafka
+
+    with errors():
+        home = settings_of(ctx).home.absolute()
+        if not home.exists():
+            say(f"{home} is not there: nothing to remove")
+            return
+        total = 0
+        for path in sorted(home.iterdir()):
+            size = (
+                sum(f.lstat().st_blocks * 512 for f in path.rglob("*") if f.is_file())
+                if path.is_dir()
+                else path.stat().st_size
+            )
+            total += size
+            say(f"{size / 2**20:10.1f} MiB  {path.name}")
+        say(f"{total / 2**20:10.1f} MiB  in {home}")
+        if not yes and not typer.confirm("Remove all of it?"):
+            raise typer.Exit(1)
+        LocalKafka(home).down()
+        shutil.rmtree(home)
+        say("removed")
+
+
+def main() -> None:
+    """The entry point."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

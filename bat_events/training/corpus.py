@@ -1,0 +1,62 @@
+"""The cold-start corpus: demonstrations of practice instances, part right, part not, from the campaign's seed.
+
+Two thirds are stage-local, one third end to end; cells of the source grid are gone through in order, so every track,
+stage and outcome is met. Nothing held out is read: instances are of the practice split, under seeds of their own.
+"""
+
+from collections.abc import Sequence
+
+from bat_events.benchmark.interface import Benchmark, TaskKey
+from bat_events.domain.canonical import digest, seed63
+from bat_events.domain.vocabulary import Focus, Outcome, Split
+from bat_events.events.plan import CampaignPlan
+from bat_events.training.interface import Demonstration, Progress
+
+_REPORT_EVERY = 100
+
+
+def build_corpus(benchmark: Benchmark, plan: CampaignPlan, progress: Progress) -> list[Demonstration]:
+    """`plan.cold_start.demonstrations` episodes."""
+    tracks = [track for track in benchmark.tracks() if track in plan.tracks]
+    count = plan.cold_start.demonstrations
+    outcomes = list(Outcome)
+    local = [focus for focus in Focus if focus is not Focus.E2E]
+    rows = []
+    for number in range(count):
+        focus = Focus.E2E if number % 3 == 2 else local[(number - number // 3) % len(local)]
+        key = TaskKey(
+            track=tracks[(number // 3) % len(tracks)],
+            focus=focus,
+            outcome=outcomes[(number // (3 * len(tracks))) % len(outcomes)],
+            seed=seed63("cold-start", plan.seed, number),
+            split=Split.PRACTICE,
+        )
+        task = benchmark.build(key)
+        played = benchmark.demonstration(
+            key, seed=seed63("demonstration", plan.seed, number), quality=plan.cold_start.quality
+        )
+        played = played[: plan.limits.max_turns]
+        rows.append(
+            Demonstration(
+                system=task.system,
+                prompt=task.prompt,
+                actions=[code for code, _ in played],
+                observations=[clip(seen, plan.limits.max_observation_chars) for _, seen in played],
+                focus=focus,
+            )
+        )
+        if (number + 1) % _REPORT_EVERY == 0 or number + 1 == count:
+            progress(f"cold start: {number + 1} of {count} demonstrations")
+    return rows
+
+
+def clip(text: str, max_chars: int) -> str:
+    """An observation as an episode would show it at most."""
+    return text if len(text) <= max_chars else text[:max_chars]
+
+
+def corpus_digest(rows: Sequence[Demonstration]) -> str:
+    """SHA-256 of the corpus."""
+    return digest(
+        [[row.system, row.prompt, list(row.actions), list(row.observations), row.focus.value] for row in rows]
+    )

@@ -1,0 +1,105 @@
+"""Materialises the log into DuckDB and answers queries meanwhile.
+
+Its offsets are rows of the same file, so it needs no consumer group: killed at any moment it goes on where the last
+committed batch ended. It reads every topic but the held-out ones, and writes nothing to the log.
+"""
+
+from collections.abc import Callable, Mapping
+
+import duckdb
+
+from bat_events.audit.errors import AuditError
+from bat_events.audit.file import AuditFile, audit_path, is_corruption
+from bat_events.audit.materialiser import AUDITED, Materialiser
+from bat_events.audit.server import QueryServer, socket_path
+from bat_events.log.admin import learn_schemas
+from bat_events.log.interface import CrashPoint, LogReader, Partition
+from bat_events.log.kafka import KafkaReader
+from bat_events.service.context import Context
+from bat_events.service.runtime import Status, SystemClock, no_crash
+from bat_events.service.services import Service
+
+BATCH = 4096
+"""Records in one transaction at most: 1,000 a batch reach a sixth of the rate of 10,000, a batch lies in memory."""
+
+
+class AuditMachine:
+    """See the module. `step` takes one batch and returns whether there was one."""
+
+    def __init__(
+        self,
+        *,
+        file: AuditFile,
+        materialiser: Materialiser,
+        reader: LogReader,
+        status: Status,
+        crash: CrashPoint = no_crash,
+    ) -> None:
+        self._file, self._materialiser, self._reader = file, materialiser, reader
+        self._status, self._crash = status, crash
+
+    def step(self, timeout_s: float) -> bool:
+        """One batch in one transaction. Raises the log's errors, AuditError where the file turns out to be damaged."""
+        if self._file.damage is not None:
+            raise self._file.set_aside(self._file.damage)
+        records = self._reader.poll(BATCH, timeout_s)
+        if records:
+            try:
+                self._status.events_out += self._materialiser.take(self._file.writer, records, self._crash)
+            except duckdb.Error as error:
+                if is_corruption(error):
+                    raise self._file.set_aside(str(error)) from error
+                raise AuditError(f"{self._file.path}: {error}") from error
+            self._status.events_in += len(records)
+        self._status.behind = not self._reader.caught_up()
+        if not self._status.behind and self._file.rebuilding is not None:
+            self._file.finish_rebuild()
+        self._status.doing = self._doing()
+        self._status.tell()
+        return bool(records)
+
+    def _doing(self) -> str:
+        if self._file.rebuilding is not None:
+            return f"rebuilding the audit file from the log: {self._file.rebuilding}"
+        return "reading the log" if self._status.behind else "up to date, answering queries"
+
+
+def check_log(stored: Mapping[Partition, int], ends: Mapping[Partition, int], file: AuditFile) -> None:
+    """Raises AuditError where the log ends before what was already materialised: it is not the same log."""
+    for (topic, partition), offset in sorted(stored.items()):
+        end = ends.get((topic, partition), 0)
+        if offset > end:
+            raise AuditError(
+                f"{file.path} was made from {topic}[{partition}] up to {offset}, but that partition ends at {end}: the log "
+                "was cut or replaced. If that was intended, move the file away and start the auditor again"
+            )
+
+
+def build(context: Context) -> Service:
+    """The auditor of a namespace: one machine and the query server's threads."""
+    home, namespace = context.settings.home, context.settings.namespace
+    codec = context.codec
+    file = AuditFile(audit_path(home, namespace), namespace)
+    closers: list[Callable[[], None]] = [file.close]
+    try:
+        if file.rebuilding is not None:
+            context.status.say(f"rebuilding the audit file from the log: {file.rebuilding}")
+        stored = file.offsets()
+        reader = KafkaReader(
+            bootstrap=context.bootstrap, namespace=namespace, topics=AUDITED, start=stored, group="auditor"
+        )
+        closers.insert(0, reader.close)
+        check_log(stored, reader.end_offsets(), file)
+        server = QueryServer(file, socket_path(home, namespace))
+        closers.insert(0, server.close)
+    except BaseException:
+        for closer in closers:
+            closer()
+        raise
+    materialiser = Materialiser(
+        codec=codec,
+        now=SystemClock().now,
+        relearn=lambda: learn_schemas(codec, context.bootstrap, namespace),
+    )
+    machine = AuditMachine(file=file, materialiser=materialiser, reader=reader, status=context.status)
+    return Service(machines=[machine], closers=closers)

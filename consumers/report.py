@@ -1,0 +1,94 @@
+"""From held-out cells to the one report that crosses: numbers rounded to 1e-4, closed enums, a checkpoint's digest."""
+
+from collections.abc import Mapping, Sequence
+
+from bat_events.domain.evaluation import Cell, Comparison, paired, summarise
+from bat_events.domain.statistics import PairedDifference
+from bat_events.events.boundary import (
+    ComparatorReport,
+    Effect,
+    EvaluationReported,
+    StageEffect,
+    StageReport,
+    TrackEffect,
+    TrackReport,
+)
+from bat_events.events.heldout import EvaluationCellScored
+from bat_events.events.rounds import EvaluationRequested
+
+DIGITS = 4
+
+
+def cell_of(event: EvaluationCellScored) -> Cell:
+    """A cell event as the domain's cell."""
+    return Cell(
+        track=event.track,
+        task=event.task,
+        repeat=event.repeat,
+        task_score=event.task_score,
+        stages={part.stage: part.score for part in event.stages},
+        reached=frozenset(part.stage for part in event.stages if part.reached),
+        applicable=frozenset(part.stage for part in event.stages),
+    )
+
+
+def make_report(
+    request: EvaluationRequested, cells: Sequence[Cell], comparators: Mapping[str, Sequence[Cell]]
+) -> EvaluationReported:
+    """The aggregates of one evaluation. Raises ValueError where no cell was scored."""
+    summary = summarise(cells)
+    expected = len(request.tracks) * request.repeats
+    return EvaluationReported(
+        round=request.round,
+        checkpoint=request.checkpoint,
+        cells=summary.n,
+        missing=expected - summary.n,
+        overall=round(summary.overall, DIGITS),
+        task=round(summary.task, DIGITS),
+        agentic=round(summary.agentic, DIGITS),
+        tracks=tuple(
+            TrackReport(
+                track=track,
+                overall=round(means.overall, DIGITS),
+                task=round(means.task, DIGITS),
+                agentic=round(means.agentic, DIGITS),
+                cells=means.n,
+            )
+            for track, means in summary.tracks.items()
+        ),
+        stages=tuple(
+            StageReport(
+                stage=stage,
+                mean=round(means.raw, DIGITS),
+                cells=means.n,
+                reached_mean=None if means.reached is None else round(means.reached, DIGITS),
+                reached_cells=means.reached_n,
+            )
+            for stage, means in summary.stages.items()
+        ),
+        comparators=tuple(_compared(digest, paired(cells, found)) for digest, found in comparators.items() if found),
+    )
+
+
+def _compared(digest: str, comparison: Comparison) -> ComparatorReport:
+    return ComparatorReport(
+        comparator=digest,
+        complete=comparison.complete,
+        overall=_effect(comparison.overall),
+        task=_effect(comparison.task),
+        tracks=tuple(TrackEffect(track=t, effect=_effect(d)) for t, d in comparison.tracks.items()),
+        stages=tuple(StageEffect(stage=s, effect=_effect(d)) for s, d in comparison.stages.items()),
+    )
+
+
+def _effect(difference: PairedDifference) -> Effect:
+    def rounded(value: float | None) -> float | None:
+        return None if value is None else round(value, DIGITS)
+
+    return Effect(
+        mean=round(difference.mean, DIGITS),
+        deviation=rounded(difference.deviation),
+        n=difference.n,
+        lower80=rounded(difference.lower80),
+        upper80=rounded(difference.upper80),
+    )

@@ -1,0 +1,125 @@
+"""Practises: GroupRequested -> K x (RolloutCompleted | RolloutFailed). A group is sampled as one batch."""
+
+import struct
+from collections.abc import Sequence
+
+from bat_events.benchmark.body import evidence_body, task_from_body
+from bat_events.codec import Fact
+from bat_events.deciders.interface import Draft
+from bat_events.domain.grouping import rollout_id
+from bat_events.events.envelope import Cost
+from bat_events.events.rollouts import RolloutCompleted, RolloutFailed
+from bat_events.events.rounds import GroupRequested
+from bat_events.policy.episode import Episode, EpisodeFault, run_episodes
+from bat_events.service.context import Context
+from bat_events.service.engines import Engines
+from bat_events.service.measure import stopwatch
+
+
+class Rollout:
+    """See the module."""
+
+    name = "rollout"
+    version = 1
+    topic = "group"
+    outputs: tuple[str, ...] = ("rollout",)
+
+    def __init__(self, context: Context, engines: Engines) -> None:
+        self._context, self._engines = context, engines
+
+    def wants(self, fact: Fact) -> bool:
+        """See Handler."""
+        return isinstance(fact.event, GroupRequested)
+
+    def handle(self, fact: Fact) -> Sequence[Draft]:
+        """Sample the group, run its tool calls, store the evidence."""
+        request: GroupRequested = fact.event  # type: ignore[assignment]
+        campaign = fact.envelope.campaign
+        plan = self._context.campaign(campaign).plan
+        self._context.status.say(
+            f"round {request.round} step {request.step} slot {request.slot}: {request.pool} {request.focus} {request.track}"
+        )
+        task = task_from_body(self._context.store.get_json(request.body))
+        watch = stopwatch()
+        results = run_episodes(
+            tasks=[task] * request.size,
+            actor=self._engines.actor(plan, request.weights),
+            pool=self._engines.pool(plan),
+            limits=plan.limits,
+            temperature=plan.sampling.temperature,
+            seed=request.seed,
+            parallel=self._context.settings.sandbox.parallel,
+        )
+        share = watch() / request.size
+        drafts = []
+        for index, result in enumerate(results):
+            event = self._event(request, index, result)
+            drafts.append(
+                Draft(
+                    event=event,
+                    campaign=campaign,
+                    cause=fact.id,
+                    ordinal=index,
+                    key=request.group,
+                    round=request.round,
+                    cost=_cost(result, share),
+                )
+            )
+        return drafts
+
+    def _event(
+        self, request: GroupRequested, index: int, result: Episode | EpisodeFault
+    ) -> RolloutCompleted | RolloutFailed:
+        rollout = rollout_id(request.group, index)
+        if isinstance(result, EpisodeFault):
+            return RolloutFailed(
+                group=request.group,
+                rollout=rollout,
+                index=index,
+                round=request.round,
+                step=request.step,
+                slot=request.slot,
+                reason=result.reason,
+                detail=result.detail,
+            )
+        engines = {receipt.engine for receipt in result.evidence.receipts}
+        return RolloutCompleted(
+            group=request.group,
+            rollout=rollout,
+            index=index,
+            round=request.round,
+            step=request.step,
+            slot=request.slot,
+            pool=request.pool,
+            focus=request.focus,
+            state=request.state,
+            body=request.body,
+            weights=request.weights,
+            end=result.evidence.end,
+            turns=result.turns,
+            valid_actions=result.valid_actions,
+            prompt_tokens=len(result.prompt_ids),
+            response_tokens=len(result.response_ids),
+            prompt_ids=pack_ids(result.prompt_ids),
+            response_ids=pack_ids(result.response_ids),
+            response_mask=bytes(result.response_mask),
+            logprobs=struct.pack(f"<{len(result.logprobs)}f", *result.logprobs),
+            evidence=self._context.store.put(evidence_body(result.evidence, result.codes)),
+            sandbox=", ".join(sorted(engines)) or "none",
+        )
+
+
+def pack_ids(ids: Sequence[int]) -> bytes:
+    """Token ids as little-endian int32."""
+    return struct.pack(f"<{len(ids)}i", *ids)
+
+
+def _cost(result: Episode | EpisodeFault, wall_s: float) -> Cost:
+    if isinstance(result, EpisodeFault):
+        return Cost(wall_s=wall_s)
+    return Cost(
+        wall_s=wall_s,
+        sandbox_s=result.sandbox_s,
+        tokens_in=len(result.prompt_ids),
+        tokens_out=sum(result.response_mask),
+    )
