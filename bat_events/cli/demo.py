@@ -1,5 +1,6 @@
 """`bat-events demo`: broker, topics, campaign, all services, progress, table. Only the other commands, wrapped."""
 
+import contextlib
 import json
 import signal
 import time
@@ -19,6 +20,7 @@ from bat_events.service.context import Context
 from bat_events.service.runtime import Status
 
 _STOPPED = 130
+_AUDIT_WAIT_S = 20.0
 
 
 def demo(
@@ -37,6 +39,7 @@ def demo(
     with errors():
         settings = settings_of(ctx)
         begun = time.monotonic()
+        _preflight(settings.home)
         with running_broker(settings) as address:
             context = Context(settings=settings, bootstrap=address, status=Status(service="demo"))
             apply_topics(
@@ -59,7 +62,7 @@ def demo(
                     until=lambda view: view.finished is not None or context.stop.is_set(),
                 )
                 if view.finished is not None:
-                    _let_the_auditor_catch_up(context)
+                    _let_the_auditor_catch_up(context, campaign)
             except RuntimeError as error:
                 raise BatError(str(error)) from None
             finally:
@@ -71,6 +74,15 @@ def demo(
         raise typer.Exit(_STOPPED)
     if view.finished.outcome != "completed":
         raise typer.Exit(1)
+
+
+def _preflight(home: Path) -> None:
+    """Refuse at once, with the remedy, what would fail minutes later."""
+    from bat_events.cli.doctor import checks
+
+    lacking = [check for check in checks(home) if check.required and not check.ok]
+    if lacking:
+        raise BatError("; ".join(f"{check.name}: {check.detail}: {check.remedy}" for check in lacking))
 
 
 def _begin(context: Context, file: Path | None, quick: bool, name: str | None) -> str:
@@ -93,13 +105,17 @@ def _open_campaign(context: Context) -> str:
     return found[-1].campaign
 
 
-def _let_the_auditor_catch_up(context: Context) -> None:
+def _let_the_auditor_catch_up(context: Context, campaign: str) -> None:
     """Give the auditor a moment, so that the queries suggested below see the campaign's end."""
-    from bat_events.audit.run import caught_up
+    from bat_events.audit.run import run_query
 
-    deadline = time.monotonic() + 15.0
+    deadline = time.monotonic() + _AUDIT_WAIT_S
+    sql = "SELECT count(*) FROM events WHERE type = 'CampaignFinished' AND campaign = $campaign"
     home, namespace = context.settings.home.absolute(), context.settings.namespace
-    while time.monotonic() < deadline and not caught_up(home, namespace, context.bootstrap):
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BatError):  # still starting, or busy: look again
+            if run_query(home, namespace, sql=sql, params={"campaign": campaign}).rows[0][0]:
+                return
         time.sleep(0.2)
 
 

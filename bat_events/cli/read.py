@@ -1,12 +1,12 @@
 """`bat-events audit` and `bat-events replay`: questions to the record."""
 
-import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bat_events.cli.common import errors, reading, say, settings_of
+from bat_events.cli.common import err, errors, running_broker, say, settings_of
 from bat_events.errors import ConfigurationError
 
 
@@ -19,13 +19,14 @@ def audit(
     form: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
 ) -> None:
     """Ask DuckDB about the log: the running auditor answers, or else its file is opened."""
-    from bat_events.audit import run
+    import bat_events.audit.run as run
 
     with errors():
         settings = settings_of(ctx)
         if list_them or (name is None and sql is None):
             for query in run.list_queries():
-                say(f"{query.name:24} {query.title}")
+                params_text = "".join(f" [{param}]" for param in query.params)
+                say(f"{query.name + params_text:34} {query.title}")
             return
         params = {}
         for text in param or []:
@@ -33,8 +34,12 @@ def audit(
             if not equals:
                 raise ConfigurationError(f"--param {text!r}: write NAME=VALUE")
             params[key] = value
+        if form not in run.FORMATS:
+            raise ConfigurationError(f"--format {form!r}: choose one of {', '.join(run.FORMATS)}")
         result = run.run_query(settings.home.absolute(), settings.namespace, name=name, sql=sql, params=params)
-        print(run.render(result, form))
+        print(run.render(result, form, width=None if sys.stdout.isatty() else 160))
+        if form == "csv":
+            err.print(run.as_of_line(result), highlight=False, markup=False)
 
 
 def replay(
@@ -45,16 +50,16 @@ def replay(
     as_data: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
 ) -> None:
     """Run the deciders again at the recorded cuts. Exit 0 only if every recorded decision is reproduced."""
-    from bat_events.replay.replayer import render, replay_campaign, to_json
-    from bat_events.replay.source import ArchiveSource, KafkaSource
+    from bat_events.replay import ArchiveSource, KafkaSource, render, replay_campaign, to_json
 
     with errors():
         settings = settings_of(ctx)
         if archive is not None:
             result = replay_campaign(ArchiveSource(archive), campaign=campaign, round=number)
         else:
-            with reading(settings, "replay") as context:
-                source = KafkaSource(bootstrap=context.bootstrap, namespace=settings.namespace, campaign=campaign)
+            with running_broker(settings) as address:
+                source = KafkaSource(address, settings.namespace)
                 result = replay_campaign(source, campaign=campaign, round=number)
-    print(json.dumps(to_json(result), indent=2) if as_data else render(result))
+                source.close()
+    print(to_json(result) if as_data else render(result))
     raise typer.Exit(result.exit_code)

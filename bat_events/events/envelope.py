@@ -4,6 +4,7 @@ Nothing here enters an event's body digest. A decision's time is its newest inpu
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -68,6 +69,8 @@ _HEADERS = {
 }
 _CONSTANT = {"ce_specversion": "1.0", "content-type": CONTENT_TYPE}
 ALLOWED_HEADERS = frozenset(_HEADERS) | frozenset(_CONSTANT)
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$", re.ASCII)
+_MAX_INT = 2**63 - 1
 _SCHEMA_PREFIX = "sha256:"
 
 
@@ -80,7 +83,9 @@ def format_time(moment: datetime) -> str:
 
 def parse_time(text: str) -> datetime:
     """The inverse of `format_time`, strict."""
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+    if not _TIME.match(text):
+        raise ValueError("not of the form 2026-01-02T03:04:05.678901Z")
+    return datetime.fromisoformat(text[:-1]).replace(tzinfo=UTC)
 
 
 def format_cut(cut: Cut) -> str:
@@ -166,8 +171,8 @@ def _values(found: Mapping[str, str]) -> dict[str, Any]:
             if field == "time":
                 values[field] = parse_time(text)
             elif field in ("ordinal", "round"):
-                if not (text.isascii() and text.isdigit()):
-                    raise ValueError("not a whole number")
+                if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > _MAX_INT:
+                    raise ValueError("not a whole number of 63 bits")
                 values[field] = int(text)
             elif field == "schema_digest":
                 if not text.startswith(_SCHEMA_PREFIX):

@@ -1,0 +1,78 @@
+"""The audit file's schema: base tables and views from .sql files, typed tables from the event types.
+
+A file whose tables were made by other definitions is rebuilt from the log; other views are only made anew.
+"""
+
+import hashlib
+from functools import cache
+from importlib import resources
+
+import duckdb
+
+from bat_events.audit.shape import quote, text, typed_tables
+
+_FORMAT = 1  # raise when rows come out differently though the tables stay the same
+
+
+def sql_files(folder: str) -> dict[str, str]:
+    """The package's .sql files of a folder by name without suffix, in order of name."""
+    root = resources.files("bat_events.audit") / "sql" / folder
+    found = {entry.name.removesuffix(".sql"): entry for entry in root.iterdir() if entry.name.endswith(".sql")}
+    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
+
+
+@cache
+def tables_ddl() -> str:
+    """Everything that holds rows."""
+    return "\n".join([*sql_files("tables").values(), *(table.ddl() for table in typed_tables().values())])
+
+
+@cache
+def views_ddl() -> str:
+    """Everything that is derived at reading."""
+    return "\n".join([_bodies(), *sql_files("views").values()])
+
+
+def _bodies() -> str:
+    """A view of every event's body as JSON, made from the typed tables so that nothing is stored twice."""
+    parts = []
+    for table in typed_tables().values():
+        fields = ", ".join(f"{quote(c.name)} := {quote(c.name)}" for c in table.columns[3:])
+        body = f"to_json(struct_pack({fields}))" if fields else "'{}'::JSON"
+        parts.append(
+            f"SELECT id, campaign, time, {text(table.event.type_name())} AS type, {body} AS body FROM {table.name}"
+        )
+    return f"CREATE OR REPLACE VIEW bodies AS {' UNION ALL '.join(parts)};"
+
+
+def tables_digest() -> str:
+    """Changes whenever a file must be rebuilt."""
+    return hashlib.sha256(f"{_FORMAT}\n{tables_ddl()}".encode()).hexdigest()
+
+
+def views_digest() -> str:
+    """Changes whenever views must be made anew."""
+    return hashlib.sha256(views_ddl().encode()).hexdigest()
+
+
+def create(connection: duckdb.DuckDBPyConnection, namespace: str) -> None:
+    """Make tables and views in an empty file, in one transaction."""
+    connection.execute("BEGIN TRANSACTION")
+    connection.execute(tables_ddl())
+    connection.execute(views_ddl())
+    connection.execute(
+        "INSERT INTO meta VALUES ('format', $format), ('views', $views), ('namespace', $namespace)",
+        {"format": tables_digest(), "views": views_digest(), "namespace": namespace},
+    )
+    connection.execute("COMMIT")
+
+
+def renew_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Replace all views by the current ones, in one transaction."""
+    names = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    connection.execute("BEGIN TRANSACTION")
+    for (name,) in names:
+        connection.execute(f"DROP VIEW {quote(name)}")
+    connection.execute(views_ddl())
+    connection.execute("UPDATE meta SET value = $digest WHERE key = 'views'", {"digest": views_digest()})
+    connection.execute("COMMIT")

@@ -1,0 +1,25 @@
+-- Bank funnel: how far practice states came, by focus, track and outcome
+-- Each column counts the states that came at least that far; rejected_by names the leakage checks that failed, with
+-- counts. Concludes: no state was planned without being admitted, or admitted without a cleared verdict (the last
+-- column must be 0). Does not show what a check cannot see; bank_checks has the evidence.
+-- param campaign: the campaign; the latest one when left out
+WITH failing AS (
+    SELECT s.campaign, s.focus, s.track, s.outcome, c.part.name AS name, count(*) AS n
+    FROM states s, unnest(s.checks) AS c(part) WHERE NOT c.part.passed GROUP BY ALL
+), named AS (
+    SELECT campaign, focus, track, outcome, string_agg(name || ' ' || n, ', ' ORDER BY name) AS rejected_by
+    FROM failing GROUP BY ALL
+)
+SELECT s.focus, s.track, s.outcome, count(*) AS requested,
+       count(s.state_event) AS synthesised, count(s.failure) AS failed,
+       count(*) FILTER (s.cleared) AS cleared, count(*) FILTER (NOT s.cleared) AS rejected,
+       any_value(n.rejected_by) AS rejected_by,
+       count(s.admission_event) AS admitted, count(s.planned_round) AS planned,
+       count(*) FILTER (s.status = 'trained') AS trained,
+       count(*) FILTER ((s.admission_event IS NOT NULL AND s.cleared IS DISTINCT FROM true)
+                        OR (s.planned_round IS NOT NULL AND s.admission_event IS NULL)) AS out_of_order
+FROM states s
+LEFT JOIN named n ON n.campaign = s.campaign AND n.focus = s.focus AND n.track = s.track AND n.outcome = s.outcome
+WHERE s.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
+GROUP BY s.focus, s.track, s.outcome
+ORDER BY s.focus, s.track, s.outcome

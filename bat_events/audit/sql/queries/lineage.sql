@@ -1,0 +1,41 @@
+-- Lineage: everything that a checkpoint was trained on, through all its parents
+-- One row per training row (and one for the cold start): rollout, reward, state, and the verdict that let the state in.
+-- Concludes: every row goes back to an admitted state with a cleared verdict and to a reward that the log holds
+-- (complete is yes). Evidence and bodies are artefacts, named by digest; what the cold start saw is its corpus, whose rows
+-- stand in no event (complete is empty).
+-- param checkpoint: the beginning of a checkpoint's digest; the best so far when left out
+-- param campaign: the campaign; the latest one when left out
+WITH RECURSIVE wanted AS (
+    SELECT c.* FROM checkpoint_produced c
+    WHERE c.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
+      AND starts_with(c.checkpoint, coalesce($checkpoint, (
+          SELECT d.best_so_far FROM decisions d WHERE d.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
+          ORDER BY d.round DESC LIMIT 1), ''))
+    ORDER BY c.round DESC LIMIT 1
+), line AS (
+    SELECT campaign, round, checkpoint, parent, steps FROM wanted
+    UNION ALL
+    SELECT p.campaign, p.round, p.checkpoint, p.parent, p.steps
+    FROM line l JOIN checkpoint_produced p ON p.campaign = l.campaign AND p.checkpoint = l.parent AND p.round = (
+        SELECT max(q.round) FROM checkpoint_produced q
+        WHERE q.campaign = l.campaign AND q.checkpoint = l.parent AND q.round < l.round)
+)
+SELECT l.round, 'rollout' AS kind, t.step, t.slot, r.focus, r.track, t.reward, t.advantage,
+       coalesce(s.cleared AND s.admission_event IS NOT NULL AND r.status = 'scored' AND r.reward = t.reward
+                AND t.state = r.state, false) AS complete,
+       t.rollout, t.state, s.verdict_event, r.reward_event, r.rollout_event, r.evidence, r.judge,
+       s.outcome, s.cleared, s.rank AS admitted_rank, t.pool, t.group_id, t.step_event, l.checkpoint
+FROM line l
+JOIN (SELECT t.*, p.state FROM training_rows t
+      LEFT JOIN planned_slots p ON p.campaign = t.campaign AND p.round = t.round AND p.step = t.step
+                               AND p.slot = t.slot) t
+  ON t.campaign = l.campaign AND t.round = l.round AND t.step < l.steps AND t.counts
+LEFT JOIN rollout_results r ON r.campaign = t.campaign AND r.rollout = t.rollout
+LEFT JOIN states s ON s.campaign = t.campaign AND s.state = t.state
+UNION ALL
+SELECT l.round, 'cold start', NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, NULL, NULL, NULL, c.corpus, c.trainer,
+       NULL, NULL, NULL, NULL, NULL, c.id, l.checkpoint
+FROM line l JOIN cold_start_completed c ON c.campaign = l.campaign AND c.checkpoint = l.checkpoint
+WHERE l.round = 0
+ORDER BY 1, 3 NULLS FIRST, 4, 10

@@ -1,0 +1,43 @@
+-- Tables that do not follow from event types. Times are UTC.
+CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
+COMMENT ON TABLE meta IS 'What made this file: format, views, namespace.';
+
+CREATE TABLE offsets (
+    topic VARCHAR, "partition" INTEGER, next_offset BIGINT, updated TIMESTAMP,
+    PRIMARY KEY (topic, "partition")
+);
+COMMENT ON TABLE offsets IS 'How far each partition was materialised, written in the same transaction as its rows.';
+
+CREATE TABLE events (
+    id VARCHAR, type VARCHAR, version INTEGER,
+    topic VARCHAR, "partition" INTEGER, "offset" BIGINT,
+    campaign VARCHAR, round BIGINT, cause VARCHAR, ordinal BIGINT, logic VARCHAR,
+    time TIMESTAMP, log_time TIMESTAMP, source VARCHAR, subject VARCHAR,
+    body_digest VARCHAR, schema_digest VARCHAR, traceparent VARCHAR, cut JSON,
+    wall_s DOUBLE, device_s DOUBLE, sandbox_s DOUBLE, tokens_in BIGINT, tokens_out BIGINT, bytes_out BIGINT,
+    body_bytes BIGINT, id_follows BOOLEAN
+);
+COMMENT ON TABLE events IS 'The envelope of every event, once per id: the first committed one.';
+COMMENT ON COLUMN events.time IS 'ce_time: a decision carries its newest input''s time';
+COMMENT ON COLUMN events.log_time IS 'when the log took it';
+COMMENT ON COLUMN events.wall_s IS 'seconds; NULL where it was not measured, as all cost columns';
+COMMENT ON COLUMN events.id_follows IS 'whether the id is the one that campaign, cause, type and ordinal give';
+
+CREATE TABLE duplicates (
+    id VARCHAR, type VARCHAR, topic VARCHAR, "partition" INTEGER, "offset" BIGINT, campaign VARCHAR, time TIMESTAMP,
+    first_topic VARCHAR, first_partition INTEGER, first_offset BIGINT, same_body BOOLEAN
+);
+COMMENT ON TABLE duplicates IS 'Later events of an id that was already there: readers drop them.';
+
+CREATE TABLE undecodable (
+    topic VARCHAR, "partition" INTEGER, "offset" BIGINT, log_time TIMESTAMP, kind VARCHAR, error VARCHAR,
+    ce_type VARCHAR, campaign VARCHAR, value_bytes BIGINT, value_digest VARCHAR
+);
+COMMENT ON TABLE undecodable IS 'Records that are no events, by reference.';
+
+CREATE TABLE crossings (
+    topic VARCHAR, "partition" INTEGER, "offset" BIGINT, id VARCHAR, type VARCHAR, campaign VARCHAR, time TIMESTAMP,
+    place VARCHAR, path VARCHAR, kind VARCHAR, n BIGINT, lowest VARCHAR, highest VARCHAR, sample VARCHAR[],
+    permitted BOOLEAN, note VARCHAR
+);
+COMMENT ON TABLE crossings IS 'Every key, header and body field of every record on boundary.* topics, duplicates and undecodable ones too.';

@@ -1,0 +1,16 @@
+-- One row per group that was asked for, with how many of its rollouts ended how, and whether an update used it.
+CREATE OR REPLACE VIEW group_results AS
+SELECT r.campaign, r.group_id, any_value(r.group_event) AS group_event, any_value(r.round) AS round,
+       any_value(r.step) AS step, any_value(r.slot) AS slot, any_value(r.attempt) AS attempt,
+       any_value(r.pool) AS pool, any_value(r.focus) AS focus, any_value(r.track) AS track,
+       any_value(r.state) AS state, any_value(r.size) AS size,
+       count(*) FILTER (r.status = 'scored') AS scored,
+       count(*) FILTER (r.status = 'failed') AS failed,
+       count(*) FILTER (r.status = 'withheld') AS withheld,
+       count(*) FILTER (r.status IN ('sampling', 'judging')) AS unsettled,
+       avg(r.reward) AS mean_reward, min(r.reward) AS lowest, max(r.reward) AS highest,
+       string_agg(DISTINCT r.reason, ', ' ORDER BY r.reason) AS reasons,
+       EXISTS (SELECT 1 FROM training_rows t
+               WHERE t.campaign = r.campaign AND t.group_id = r.group_id AND t.counts) AS trained
+FROM rollout_results r
+GROUP BY r.campaign, r.group_id;
