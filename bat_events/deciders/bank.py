@@ -34,6 +34,7 @@ class Bank:
         self._planned: set[int] = set()
         self._verdicts: dict[StateRequest, tuple[str, LeakageVerdict]] = {}
         self._failed: set[StateRequest] = set()
+        self._requested: dict[StateRequest, Draft] = {}  # derived, so no part of the state
 
     def apply(self, fact: Fact) -> None:
         """See Decider.apply."""
@@ -67,30 +68,35 @@ class Bank:
             total_rounds=plan.rounds,
             settings=BankSettings(rounds_ahead=1),
         )
-        assert self._controls.started_id is not None
-        drafts = []
-        for number, (cell, count) in enumerate(wanted.items()):
-            for ordinal in range(count):
-                state = state_id(self._campaign, cell.focus, cell.track, cell.outcome, ordinal)
-                event = SynthesisRequested(
-                    state=state,
-                    focus=cell.focus,
-                    track=cell.track,
-                    outcome=cell.outcome,
-                    ordinal=ordinal,
-                    seed=state_seed(plan.seed, state),
-                )
-                drafts.append(
-                    Draft(
-                        event=event,
-                        campaign=self._campaign,
-                        cause=self._controls.started_id,
-                        ordinal=number * _ORDINALS + ordinal,
-                        key=state,
-                    )
-                )
+        drafts = [
+            self._request_of(cell, number, ordinal, plan)
+            for number, (cell, count) in enumerate(wanted.items())
+            for ordinal in range(count)
+        ]
         drafts.sort(key=lambda draft: draft.ordinal % _ORDINALS)  # lowest ordinals of all cells first
         return drafts
+
+    def _request_of(self, cell: SourceCell, number: int, ordinal: int, plan: CampaignPlan) -> Draft:
+        request = StateRequest(cell, ordinal)
+        if request not in self._requested:  # asked for again at every pass: hashing ids anew would cost most of it
+            assert self._controls.started_id is not None
+            state = state_id(self._campaign, cell.focus, cell.track, cell.outcome, ordinal)
+            event = SynthesisRequested(
+                state=state,
+                focus=cell.focus,
+                track=cell.track,
+                outcome=cell.outcome,
+                ordinal=ordinal,
+                seed=state_seed(plan.seed, state),
+            )
+            self._requested[request] = Draft(
+                event=event,
+                campaign=self._campaign,
+                cause=self._controls.started_id,
+                ordinal=number * _ORDINALS + ordinal,
+                key=state,
+            )
+        return self._requested[request]
 
     def _admissions(self, plan: CampaignPlan) -> list[Draft]:
         drafts = []

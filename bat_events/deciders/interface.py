@@ -6,6 +6,7 @@ grows with that set. So a decider can be restarted, replayed, or fed in any inte
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from bat_events.codec import Fact
@@ -26,7 +27,7 @@ class Draft:
     round: int | None = None
     cost: Cost | None = None
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The event's id."""
         return event_id(

@@ -1,0 +1,24 @@
+"""Replay: run the deciders of a recorded campaign again and compare, event by event.
+
+Nothing here can produce, train, judge or touch a sandbox: this package imports the deciders, the codec and the reading
+half of the log, and a test holds it to that.
+"""
+
+from bat_events.replay.archive import ArchiveError, ArchiveSource, write_archive
+from bat_events.replay.replayer import replay_campaign
+from bat_events.replay.report import render, to_json
+from bat_events.replay.result import ReplayResult
+from bat_events.replay.source import KafkaSource, ReplayError, Source
+
+__all__ = [
+    "ArchiveError",
+    "ArchiveSource",
+    "KafkaSource",
+    "ReplayError",
+    "ReplayResult",
+    "Source",
+    "render",
+    "replay_campaign",
+    "to_json",
+    "write_archive",
+]

@@ -1,0 +1,38 @@
+"""Every event's id follows from its cause, its cause is on the log, and the topic's one writer wrote it."""
+
+from bat_events.codec import Fact
+from bat_events.events.ids import ROOT_CAUSE, event_id
+from bat_events.log.topics import BY_NAME
+from bat_events.replay.differences import Kind
+from bat_events.replay.findings import Findings, Side
+from bat_events.replay.index import Entry, Index
+
+NAME = "ids, causes and writers"
+
+
+def check_identity(index: Index, findings: Findings) -> None:
+    """Check every event of the campaign that is compared."""
+    pinned = {part.name: part.version for part in index.started.event.logic}  # type: ignore[attr-defined]
+    for topic in sorted({topic for topic, _ in index.partitions}):
+        for entry in index.topic(topic):
+            fact = entry.fact
+            if fact is not None and entry.judged and findings.wants(fact):
+                findings.check(NAME, fact, _sides(fact, entry, index, pinned), Kind.ORIGIN)
+
+
+def _sides(fact: Fact, entry: Entry, index: Index, pinned: dict[str, int]) -> list[Side]:
+    envelope = fact.envelope
+    made = event_id(
+        campaign=envelope.campaign, cause=envelope.cause, type_name=fact.event.type_name(), ordinal=envelope.ordinal
+    )
+    writer, _, version = envelope.logic.partition("/")
+    root = envelope.cause == ROOT_CAUSE
+    sides: list[Side] = [
+        ("ce_id", fact.id, made),
+        ("bat_cause", envelope.cause, envelope.cause if root or envelope.cause in index.by_id else "not on the log"),
+        ("bat_logic", writer, BY_NAME[fact.topic].writer),
+        ("ce_subject", envelope.subject, entry.key.decode(errors="replace")),
+    ]
+    if writer in pinned:
+        sides.append(("bat_logic", version, str(pinned[writer])))
+    return sides

@@ -1,0 +1,167 @@
+"""One campaign's facts, decoded once and laid out by partition.
+
+Records of other campaigns in the namespace stay as positions and times: a cut counts them, and the newest of them may be
+a decision's time. For every reader the first committed event of an id wins; later ones are counted as duplicates.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bat_events.codec import Codec, Fact
+from bat_events.errors import BadEnvelope
+from bat_events.events.campaign import CampaignStarted
+from bat_events.events.envelope import from_headers
+from bat_events.events.rounds import CampaignFinished
+from bat_events.log.interface import Partition, Record
+from bat_events.replay.source import ReplayError, Source
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One record. `fact` is None for an event of another campaign; `judged` entries are compared."""
+
+    offset: int
+    id: str
+    campaign: str
+    time: datetime
+    key: bytes
+    fact: Fact | None
+    judged: bool
+
+
+@dataclass(kw_only=True)
+class Index:
+    """Everything that replay reads of a log, for one campaign."""
+
+    source: str
+    campaign: str
+    partitions: Mapping[Partition, list[Entry]]
+    by_id: Mapping[str, Entry]  # the campaign's events; the first of an id
+    started: Fact
+    duplicates: int
+    ends: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def topic(self, name: str) -> Iterator[Entry]:
+        """The campaign's first-of-id entries of a topic, by partition and offset."""
+        for where in sorted(p for p in self.partitions if p[0] == name):
+            for entry in self.partitions[where]:
+                if entry.fact is not None and self.by_id[entry.id] is entry:
+                    yield entry
+
+    def facts(self) -> Iterator[Fact]:
+        """The campaign's facts, each id once, in the order of topic, partition and offset."""
+        for name in sorted({topic for topic, _ in self.partitions}):
+            for entry in self.topic(name):
+                assert entry.fact is not None
+                yield entry.fact
+
+    def fact(self, id_: str) -> Fact | None:
+        """The campaign's fact of that id."""
+        entry = self.by_id.get(id_)
+        return None if entry is None else entry.fact
+
+    @property
+    def outcome(self) -> str | None:
+        """How the campaign ended, or None while it has not."""
+        for entry in self.topic("round"):
+            if entry.fact is not None and isinstance(entry.fact.event, CampaignFinished):
+                return entry.fact.event.outcome
+        return None
+
+
+def load(source: Source, campaign: str | None) -> Index:
+    """Read the source. With campaign None the log must hold exactly one.
+
+    Raises ReplayError where the campaign is not there, and the codec's DecodeError on a record that is no event.
+    """
+    codec = Codec()
+    for text in source.schemas():
+        codec.learn(text)
+    partitions: dict[Partition, list[Entry]] = {}
+    for record in source.records():
+        entries = partitions.setdefault((record.topic, record.partition), [])
+        entry = _entry(record, codec, campaign, source.judged)
+        if entries and entries[-1].offset >= entry.offset:
+            raise ReplayError(
+                f"{record.topic}[{record.partition}]: offset {entry.offset} follows {entries[-1].offset}: not a log's order"
+            )
+        entries.append(entry)
+    chosen, started = _started(partitions, campaign, source.name)
+    by_id: dict[str, Entry] = {}
+    duplicates = 0
+    for where in sorted(partitions):
+        for number, entry in enumerate(partitions[where]):
+            if entry.fact is None:
+                continue
+            if entry.campaign != chosen:
+                partitions[where][number] = _without_fact(entry)
+            elif by_id.setdefault(entry.id, entry) is not entry:
+                duplicates += 1
+    index = Index(
+        source=source.name,
+        campaign=chosen,
+        partitions=partitions,
+        by_id=by_id,
+        started=started,
+        duplicates=duplicates,
+    )
+    for (topic, number), entries in sorted(partitions.items()):
+        index.ends.setdefault(topic, {})[str(number)] = entries[-1].offset + 1
+    return index
+
+
+def _entry(record: Record, codec: Codec, campaign: str | None, judged: Mapping[Partition, int] | None) -> Entry:
+    compared = judged is None or record.offset < judged[(record.topic, record.partition)]
+    other = campaign is not None and dict(record.headers).get("bat_campaign") not in (None, campaign.encode())
+    if other:
+        try:
+            envelope = from_headers(record.headers)
+        except ValueError as error:
+            where = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+            raise BadEnvelope(str(error), **where) from None  # type: ignore[arg-type]
+        fact = None
+    else:
+        fact = codec.decode(record)
+        envelope = fact.envelope
+    return Entry(
+        offset=record.offset,
+        id=envelope.id,
+        campaign=envelope.campaign,
+        time=envelope.time,
+        key=record.key,
+        fact=fact,
+        judged=compared,
+    )
+
+
+def _without_fact(entry: Entry) -> Entry:
+    return Entry(
+        offset=entry.offset,
+        id=entry.id,
+        campaign=entry.campaign,
+        time=entry.time,
+        key=entry.key,
+        fact=None,
+        judged=False,
+    )
+
+
+def _started(partitions: Mapping[Partition, list[Entry]], campaign: str | None, source: str) -> tuple[str, Fact]:
+    found: dict[str, Fact] = {}
+    names: set[str] = set()
+    for (topic, _), entries in sorted(partitions.items()):
+        if topic != "campaign":
+            continue
+        for entry in entries:
+            names.add(entry.campaign)
+            if entry.fact is not None and isinstance(entry.fact.event, CampaignStarted):
+                found.setdefault(entry.campaign, entry.fact)
+    known = ", ".join(sorted(names)) or "none"
+    if campaign is None:
+        if len(found) != 1:
+            raise ReplayError(f"{source} holds {len(found)} campaigns ({known}): name the one to replay")
+        return next(iter(found.items()))
+    if campaign not in found:
+        raise ReplayError(f"campaign {campaign} has no CampaignStarted in {source}; campaigns there: {known}")
+    return campaign, found[campaign]

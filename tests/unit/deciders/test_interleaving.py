@@ -1,0 +1,101 @@
+"""The deciders are functions of a cut: whatever the order of arrival, the same decisions and the same state."""
+
+import random
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from bat_events.codec import Codec, Fact
+from bat_events.deciders.bank import Bank
+from bat_events.deciders.gate import Gate
+from bat_events.deciders.interface import Decider
+from bat_events.deciders.planner import Planner
+from bat_events.deciders.teacher import Teacher
+from bat_events.events.plan import GateMode, GatePlan
+from bat_events.log.interface import Partition, Record
+from tests.replay.loop import CAMPAIGN, PLAN, Loop, decode
+
+KINDS: tuple[type[Decider], ...] = (Bank, Gate, Planner, Teacher)
+WHOLE_RUNS = 4
+FOLDS = 8
+PLANS = {
+    "default": PLAN,
+    "lag-and-reference-gate": PLAN.model_copy(update={"lag": 1, "gate": GatePlan(mode=GateMode.REFERENCE)}),
+}
+
+
+@pytest.fixture(scope="module", params=PLANS)
+def recorded(request: pytest.FixtureRequest) -> list[Record]:
+    """One campaign's records."""
+    return Loop(seed=100, plan=PLANS[request.param]).run()
+
+
+def interleavings(records: Sequence[Record], kind: type[Decider], count: int) -> Iterator[list[Fact]]:
+    """The decider's inputs in several orders that respect partitions."""
+    partitions: dict[Partition, list[Fact]] = {}
+    for fact in decode([r for r in records if r.topic in kind.inputs]):
+        partitions.setdefault((fact.topic, fact.partition), []).append(fact)
+    for seed in range(count):
+        rng = random.Random(seed)
+        places = [where for where, facts in partitions.items() for _ in facts]
+        rng.shuffle(places)
+        if seed == 0:
+            places.sort()  # partition after partition, as replay folds
+        if seed == 1:
+            places.sort(reverse=True)
+        waiting = {where: iter(facts) for where, facts in partitions.items()}
+        yield [next(waiting[where]) for where in places]
+
+
+def made(decider: Decider) -> dict[str, bytes]:
+    """What is required, by id."""
+    return {draft.id: Codec.encode_body(draft.event) for draft in decider.required()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_order_of_arrival_gives_the_same_state_and_decisions(recorded: list[Record], kind: type[Decider]) -> None:
+    reference = None
+    for facts in interleavings(recorded, kind, FOLDS):
+        decider = kind(CAMPAIGN)
+        asked = random.Random(len(facts))
+        for fact in facts:
+            decider.apply(fact)
+            if asked.random() < 0.1:  # asking in between must leave no trace
+                decider.required()
+        found = (decider.state(), list(made(decider).items()))
+        reference = reference or found
+        assert found == reference
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_required_only_grows_and_never_changes(recorded: list[Record], kind: type[Decider]) -> None:
+    for facts in interleavings(recorded, kind, 3):
+        decider = kind(CAMPAIGN)
+        before: dict[str, bytes] = {}
+        for number, fact in enumerate(facts):
+            decider.apply(fact)
+            if number % 3 == 0 or number == len(facts) - 1:
+                now = made(decider)
+                assert before.items() <= now.items()
+                before = now
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fact_that_comes_twice_changes_nothing(recorded: list[Record], kind: type[Decider]) -> None:
+    """The loop drops repeated ids already; a decider is not to depend on it for what it requires."""
+    once, twice = kind(CAMPAIGN), kind(CAMPAIGN)
+    for facts in interleavings(recorded, kind, 1):
+        for fact in facts:
+            once.apply(fact)
+            twice.apply(fact)
+            twice.apply(fact)
+    assert made(once) == made(twice)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_whole_campaigns_end_with_the_same_events_whatever_the_order_of_work(plan: str) -> None:
+    runs = [
+        {(f.id, f.envelope.body_digest) for f in decode(Loop(seed=seed, plan=PLANS[plan], restarts=0.03).run())}
+        for seed in range(WHOLE_RUNS)
+    ]
+    assert all(run == runs[0] for run in runs)
