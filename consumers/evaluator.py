@@ -133,11 +133,12 @@ class Evaluator:
         summary: GradeSummary = grade_summary(grade)
         if summary.task_score is None:
             return EvaluationCellFailed(**same, reason="grade", detail="the grader gave no task score")
+        worth = 0.0 if result.evidence.end == "breach" else 1.0  # an isolation breach zeroes stages and task
         return EvaluationCellScored(
             **same,
-            task_score=summary.task_score,
+            task_score=worth * summary.task_score,
             stages=tuple(
-                CellStage(stage=s.stage, score=s.score, reached=s.reached)
+                CellStage(stage=s.stage, score=worth * s.score, reached=s.reached)
                 for s in summary.stages
                 if s.score is not None
             ),

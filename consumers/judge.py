@@ -86,6 +86,8 @@ def withheld(rollout: RolloutCompleted, reason: str, detail: str) -> RewardWithh
 def scored(rollout: RolloutCompleted, grade: Grade, evidence: Evidence) -> RewardScored | RewardWithheld:
     """The reward of a graded rollout: min(raw, cap), by domain.scoring."""
     calls = [(r.exit_code if r.end == "exited" else None, bool(r.changes)) for r in evidence.receipts]
+    if evidence.end == "breach":
+        calls = []  # an isolation breach caps the reward at zero, whatever was made before it
     summary = grade_summary(grade, rollout.focus)
     reward = rollout_reward(summary, rollout.focus, calls)
     if reward is None:

@@ -119,8 +119,8 @@ class Learner:
             self._save_recovery(campaign, planned.round, step + 1)
         self._place = (campaign, planned.round, step + 1)
         signals = _signals(groups, result)
-        state.signals[(planned.round, step)] = signals
-        window = [state.signals[p] for p in sorted(state.signals) if p[0] == planned.round][-HEALTH_WINDOW:]
+        before = [state.steps[(planned.round, n)] for n in range(max(0, step + 1 - HEALTH_WINDOW), step)]
+        window = [*(_recorded_signals(state, event) for event in before), signals]
         limits = state.plan.health
         health = step_health(
             pooled(window),
@@ -240,6 +240,24 @@ def _signals(groups: Sequence[TrainGroup], result: StepResult) -> StepSignals:
         zero_variance_groups=sum(zero_variance([row.reward for row in group.rollouts]) for group in groups),
         groups=len(groups),
         numbers={"loss": result.loss, "grad_norm": result.grad_norm, "kl": result.kl},
+    )
+
+
+def _recorded_signals(state: TrainerState, event: TrainingStepCompleted) -> StepSignals:
+    """An earlier step's signals from the log alone: a restarted trainer judges health by the same window."""
+    actions: dict[Focus, tuple[int, int]] = {}
+    for group in event.groups:
+        trained = {row.rollout for row in group.rollouts}
+        for rollout in state.rollouts[group.group].values():
+            if rollout.rollout in trained:
+                valid, turns = actions.get(rollout.focus, (0, 0))
+                actions[rollout.focus] = (valid + rollout.valid_actions, turns + rollout.turns)
+    return StepSignals(
+        actions=actions,
+        entropy=event.entropy,
+        zero_variance_groups=sum(zero_variance([row.reward for row in group.rollouts]) for group in event.groups),
+        groups=len(event.groups),
+        numbers={"loss": event.loss, "grad_norm": event.grad_norm, "kl": event.kl},
     )
 
 

@@ -11,6 +11,7 @@ from bat_events.events.envelope import Cost
 from bat_events.events.rollouts import RolloutCompleted, RolloutFailed
 from bat_events.events.rounds import GroupRequested
 from bat_events.policy.episode import Episode, EpisodeFault, run_episodes
+from bat_events.sandbox.interface import SandboxUnavailable
 from bat_events.service.context import Context
 from bat_events.service.engines import Engines
 from bat_events.service.measure import stopwatch
@@ -41,15 +42,22 @@ class Rollout:
         )
         task = task_from_body(self._context.store.get_json(request.body))
         watch = stopwatch()
-        results = run_episodes(
-            tasks=[task] * request.size,
-            actor=self._engines.actor(plan, request.weights),
-            pool=self._engines.pool(plan),
-            limits=plan.limits,
-            temperature=plan.sampling.temperature,
-            seed=request.seed,
-            parallel=self._context.settings.sandbox.parallel,
-        )
+        actor, pool = self._engines.actor(plan, request.weights), self._engines.pool(plan)
+        results: Sequence[Episode | EpisodeFault]
+        try:
+            results = run_episodes(
+                tasks=[task] * request.size,
+                actor=actor,
+                pool=pool,
+                limits=plan.limits,
+                temperature=plan.sampling.temperature,
+                seed=request.seed,
+                parallel=self._context.settings.sandbox.parallel,
+            )
+        except SandboxUnavailable:
+            raise
+        except (RuntimeError, MemoryError) as error:  # the engine broke: these rollouts are missing, not zero
+            results = [EpisodeFault(reason="engine", detail=f"{type(error).__name__}: {error}")] * request.size
         share = watch() / request.size
         drafts = []
         for index, result in enumerate(results):

@@ -6,7 +6,6 @@ from bat_events.codec import Fact
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.groups import GroupOutcomes
 from bat_events.domain.grouping import group_id
-from bat_events.domain.health import StepSignals
 from bat_events.events.base import Event
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import RolloutCompleted
@@ -31,7 +30,6 @@ class TrainerState:
     produced: dict[int, CheckpointProduced] = field(default_factory=dict)
     steps: dict[tuple[int, int], TrainingStepCompleted] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
-    signals: dict[tuple[int, int], StepSignals] = field(default_factory=dict)
     finished: bool = False
     failed: bool = False
 
@@ -159,5 +157,3 @@ class TrainerState:
     def _forget(self, number: int) -> None:
         for group in [g for g, rows in self.rollouts.items() if any(r.round == number for r in rows.values())]:
             del self.rollouts[group]
-        for place in [p for p in self.signals if p[0] == number]:
-            del self.signals[place]

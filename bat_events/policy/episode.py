@@ -1,7 +1,8 @@
-"""Runs several rollouts side by side, of one task or of many: sample a turn, run its tool calls in sandboxes, show the observations.
+"""Runs several rollouts side by side, of one task or of many.
 
-Used by rollout workers and by the evaluator alike, so practice and evaluation cannot differ. A sandbox fault takes one
-rollout out and leaves the others; what the policy caused is an end of its rollout.
+Turn by turn: sample, run the tool calls in sandboxes, show the observations. Used by rollout workers and by the
+evaluator alike, so practice and evaluation cannot differ. A sandbox fault takes one rollout out and leaves the others;
+what the policy caused is an end of its rollout.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from bat_events.policy.actor import Actor, Turn
 from bat_events.policy.interface import ExecuteCode, FinalAnswer
 from bat_events.sandbox.interface import Limits, Receipt, Sandbox, SandboxFault, SandboxPool, SandboxUnavailable
 from bat_events.sandbox.observation import render_observation
+
+MAX_BREACHES = 2  # the first is blocked and shown, the second ends the rollout with zero (facts section 1.6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,7 @@ class _Row:
     codes: list[str] = field(default_factory=list)
     turns: int = 0
     valid: int = 0
+    breaches: int = 0
     end: EpisodeEnd | None = None
     fault: EpisodeFault | None = None
 
@@ -69,7 +73,10 @@ def run_episodes(
     seed: int,
     parallel: int = 2,
 ) -> list[Episode | EpisodeFault]:
-    """One rollout of each task (a group is K times the same). Raises SandboxUnavailable where nothing can be isolated; never runs anything bare."""
+    """One rollout of each task (a group is K times the same).
+
+    Raises SandboxUnavailable where nothing can be isolated: nothing is ever run bare.
+    """
     cast = actor.begin(tasks, temperature=temperature, seed=seed)
     rows = [_Row(task) for task in tasks]
     with ExitStack() as stack, ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="sandbox") as threads:
@@ -135,7 +142,9 @@ def _execute(row: _Row, action: ExecuteCode) -> None:
     row.receipts.append(receipt)
     row.codes.append(action.code)
     if receipt.end == "breach":
-        row.end = "breach"
+        row.breaches += 1
+        if row.breaches >= MAX_BREACHES:
+            row.end = "breach"
 
 
 def _observation(receipt: Receipt, limits: EpisodeLimits) -> str:

@@ -8,6 +8,7 @@ import logging
 import logging.handlers
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -108,11 +109,13 @@ def run_service(name: str, context: Context, build: Callable[[str, Context], Ser
         return REPLACED
     except BatError as error:
         logger.error("halted", error=str(error), kind=type(error).__name__)
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         context.status.say(f"halted: {error}")
         return HALTED
-    except Exception:
+    except Exception as error:
         logger.exception("halted")
-        context.status.say("halted: see its log")
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        context.status.say(f"halted: {error}")
         return HALTED
     finally:
         for closer in service.closers if service else []:

@@ -61,8 +61,9 @@ class Supervisor:
             child.exit_codes.append(code)
             child.deaths = child.deaths + 1 if now - child.started < _STEADY_S else 1
             if child.deaths > self._max_deaths:
-                log = self._log_folder / f"{child.name}.log"
-                raise RuntimeError(f"{child.name} ended {child.deaths} times in a row (last exit {code}): see {log}")
+                raise RuntimeError(
+                    f"{child.name} ended {child.deaths} times in a row (last exit {code}): {self._last_words(child.name)}"
+                )
             wait = _BACKOFF_S[min(child.deaths - 1, len(_BACKOFF_S) - 1)]
             child.restart_at = now + wait
             lines.append(f"{child.name} ended ({_how(code)}); starting it again in {wait:g} s")
@@ -81,6 +82,12 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 child.process.kill()
                 child.process.wait()
+
+    def _last_words(self, name: str) -> str:
+        output = self._log_folder / f"{name}.out"
+        lines = output.read_text(errors="replace").split("\n") if output.exists() else []
+        said = [line for line in lines if line.strip()][-1:]
+        return "".join(said) or f"see {self._log_folder / name}.log"
 
     def _spawn(self, name: str) -> subprocess.Popen[bytes]:
         output = (self._log_folder / f"{name}.out").open("ab")
