@@ -174,7 +174,8 @@ class LocalKafka:
         properties = self._layout.properties.with_name("format.properties")
         config.write_properties(properties, {**settings, "log.dirs": str(fresh)})
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        arguments = ["format", "--cluster-id", cluster_id, "--config", str(properties)]
+        # With "=", because one id in 64 begins with a dash and would be read as an option.
+        arguments = ["format", f"--cluster-id={cluster_id}", "--config", str(properties)]
         done = subprocess.run(
             self._java_command(java, jars, "kafka.tools.StorageTool", *arguments),
             stdin=subprocess.DEVNULL,

@@ -21,7 +21,7 @@ from bat_events.training.interface import (
 )
 
 START_QUALITY = 0.5
-GAIN = 0.08
+GAIN = 0.6
 
 
 class ScriptedBackend:
