@@ -23,6 +23,7 @@ from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import RolloutCompleted
 from bat_events.events.training import (
     ColdStartCompleted,
+    FocusActions,
     PoolTokens,
     TrainedGroup,
     TrainedRollout,
@@ -120,7 +121,7 @@ class Learner:
         self._place = (campaign, planned.round, step + 1)
         signals = _signals(groups, result)
         before = [state.steps[(planned.round, n)] for n in range(max(0, step + 1 - HEALTH_WINDOW), step)]
-        window = [*(_recorded_signals(state, event) for event in before), signals]
+        window = [*(_recorded_signals(event) for event in before), signals]
         limits = state.plan.health
         health = step_health(
             pooled(window),
@@ -146,6 +147,10 @@ class Learner:
             clip_ratio=result.clip_ratio,
             logprob_gap=result.logprob_gap,
             pools=tuple(_pool(pool, groups, result) for pool in Pool if any(g.pool is pool for g in groups)),
+            actions=tuple(
+                FocusActions(focus=focus, valid=valid, turns=turns)
+                for focus, (valid, turns) in sorted(signals.actions.items())
+            ),
             healthy=health.healthy,
             health=health.reasons,
         )
@@ -243,17 +248,10 @@ def _signals(groups: Sequence[TrainGroup], result: StepResult) -> StepSignals:
     )
 
 
-def _recorded_signals(state: TrainerState, event: TrainingStepCompleted) -> StepSignals:
+def _recorded_signals(event: TrainingStepCompleted) -> StepSignals:
     """An earlier step's signals from the log alone: a restarted trainer judges health by the same window."""
-    actions: dict[Focus, tuple[int, int]] = {}
-    for group in event.groups:
-        trained = {row.rollout for row in group.rollouts}
-        for rollout in state.rollouts[group.group].values():
-            if rollout.rollout in trained:
-                valid, turns = actions.get(rollout.focus, (0, 0))
-                actions[rollout.focus] = (valid + rollout.valid_actions, turns + rollout.turns)
     return StepSignals(
-        actions=actions,
+        actions={part.focus: (part.valid, part.turns) for part in event.actions},
         entropy=event.entropy,
         zero_variance_groups=sum(zero_variance([row.reward for row in group.rollouts]) for group in event.groups),
         groups=len(event.groups),

@@ -42,7 +42,13 @@ def table(view: CampaignView) -> Table:
     out = Table(title=f"campaign {view.campaign}: {view.doing()}", title_justify="left")
     for name in COLUMNS:
         numeric = name in ("Task", "Agentic", "Overall", "best-so-far")
-        out.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        out.add_column(
+            name,
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=name != "why",
+            min_width=24 if name == "why" else None,
+        )
     for row in rows(view):
         shown = [row[name] for name in COLUMNS]
         out.add_row(*("-" if v is None else f"{v:.4f}" if isinstance(v, float) else str(v) for v in shown))

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from bat_events.domain.vocabulary import Pool
+from bat_events.domain.vocabulary import Focus, Pool
 from bat_events.events.base import Event
 from bat_events.events.types import Choice, Digest, Id, NonNegative, Positive, Record, Seq, Unit
 
@@ -50,6 +50,14 @@ class PoolTokens(Record):
     reward: Unit
 
 
+class FocusActions(Record):
+    """How many turns of one focus's rollouts in a step were valid actions."""
+
+    focus: Choice[Focus]
+    valid: NonNegative
+    turns: NonNegative
+
+
 class TrainingStepCompleted(Event):
     """One GRPO update on one whole step. Entropy and KL are mean nats per sampled token."""
 
@@ -68,6 +76,7 @@ class TrainingStepCompleted(Event):
     clip_ratio: float
     logprob_gap: float
     pools: Seq[PoolTokens]
+    actions: Seq[FocusActions] = Field(description="what the health rule reads: valid turns of all turns, per focus")
     healthy: bool
     health: Seq[str] = Field(description="why it is not healthy; empty when it is")
 

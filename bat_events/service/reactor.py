@@ -10,7 +10,7 @@ The machine does no I/O of its own: log, clock, executor and crash points are gi
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Protocol
@@ -154,9 +154,9 @@ class ReactorMachine:
     def _finish_job(self, timeout_s: float) -> bool:
         assert self._job is not None
         assert self._call is not None
+        wait([self._job], timeout_s)
         if not self._job.done():
             self._status.tell()
-            self._clock.sleep(min(timeout_s, 0.05))
             return True
         try:
             drafts = self._job.result()

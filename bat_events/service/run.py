@@ -3,12 +3,14 @@
 Exit codes: 0 stopped as asked; 1 halted on an error (a supervisor starts it again); 3 another instance took over.
 """
 
+import contextlib
 import json
 import logging
 import logging.handlers
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +58,13 @@ class StatusFile:
         self._path = folder / f"{service}.{os.getpid()}.json"
         self._last = 0.0
         self._doing = ""
+        self._lock = threading.Lock()  # the loop and a running effect both report
 
     def __call__(self, status: Status) -> None:
+        with self._lock, contextlib.suppress(OSError):  # a full disk must not stop a service for its status
+            self._write(status)
+
+    def _write(self, status: Status) -> None:
         now = time.monotonic()
         if status.doing == self._doing and now - self._last < _STATUS_EVERY_S:
             return

@@ -11,7 +11,7 @@ from bat_events.deciders.teacher import Teacher
 from bat_events.log.kafka import KafkaReactorLog, KafkaWorkerLog
 from bat_events.service.context import Context
 from bat_events.service.reactor import DeciderRules, ReactorMachine, Rules
-from bat_events.service.runtime import SystemClock, ThreadExecutor
+from bat_events.service.runtime import InlineExecutor, SystemClock, ThreadExecutor
 from bat_events.service.worker import Handler, WorkerMachine
 
 
@@ -43,7 +43,7 @@ def reactor(context: Context, rules: Rules) -> Service:
         log=log,
         codec=context.codec,
         clock=SystemClock(),
-        executor=ThreadExecutor(),
+        executor=InlineExecutor() if rules.is_decision else ThreadExecutor(),
         status=context.status,
         partitions=context.partitions,
     )

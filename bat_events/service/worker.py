@@ -7,7 +7,7 @@ retried; when the retries are exhausted the service halts loudly and nothing is 
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Protocol
 
 from bat_events.codec import Codec, Fact
@@ -16,6 +16,9 @@ from bat_events.errors import FencedError, HandlerFailed, LogError
 from bat_events.log.interface import CrashPoint, Partition, Record, WorkerLog
 from bat_events.service.emit import outgoing
 from bat_events.service.runtime import Clock, Executor, Retryable, RetryPolicy, Status, no_crash
+
+
+_LOOK_S = 0.2  # between two signs of life of a long effect; the group's heartbeats go on by themselves
 
 
 class Handler(Protocol):
@@ -91,6 +94,7 @@ class WorkerMachine:
     def _finish_job(self) -> bool:
         assert self._job is not None
         assert self._fact is not None
+        wait([self._job], _LOOK_S)
         if not self._job.done():
             self._log.keep_alive()
             self._status.tell()

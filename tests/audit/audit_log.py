@@ -53,6 +53,7 @@ from bat_events.events.rounds import (
 from bat_events.events.training import (
     CheckpointProduced,
     ColdStartCompleted,
+    FocusActions,
     PoolTokens,
     TrainedGroup,
     TrainedRollout,
@@ -403,6 +404,7 @@ def campaign(name: str = "c1") -> Maker:
         clip_ratio=0.0,
         logprob_gap=0.0,
         pools=(PoolTokens(pool=Pool.S_TARGET, tokens=12, reward=0.5),),
+        actions=(FocusActions(focus=Focus.S3, valid=3, turns=4),),
         healthy=True,
         health=(),
     )

@@ -340,6 +340,7 @@ def _step(state: TrainerState, number: int, step: PlannedStep) -> TrainingStepCo
         clip_ratio=0.0,
         logprob_gap=0.0,
         pools=tuple(PoolTokens(pool=p, tokens=1, reward=sum(r) / len(r)) for p, r in pools.items() if r),
+        actions=(),
         healthy=True,
         health=(),
     )

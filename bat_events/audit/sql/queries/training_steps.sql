@@ -7,6 +7,7 @@ SELECT s.round, s.step, s.reward, s.zero_variance, s.loss, s.grad_norm, s.entrop
        list_sum(list_transform(s.pools, lambda p: p.tokens)) AS tokens, e.wall_s, s.healthy, s.counts, s.attempt,
        array_to_string(s.health, '; ') AS health,
        list_transform(s.pools, lambda p: p.pool || ' ' || round(p.reward, 4) || ' (' || p.tokens || ')') AS pools,
+       list_transform(s.actions, lambda a: a.focus || ' ' || a.valid || '/' || a.turns) AS valid_actions,
        s.weights
 FROM steps s LEFT JOIN events e ON e.id = s.id
 WHERE s.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
