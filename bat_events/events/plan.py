@@ -73,21 +73,21 @@ class ModelPlan(Record):
     """The small policy that cold start makes; ignored where `pretrained` names a folder of weights."""
 
     pretrained: str | None = Field(default=None, description="a folder that transformers can load; None: from scratch")
-    layers: Positive = 4
-    width: Positive = 192
-    heads: Positive = 6
-    vocabulary: Positive = 1024
+    layers: Positive = 3
+    width: Positive = 128
+    heads: Positive = 4
+    vocabulary: Positive = Field(default=640, description="byte-level BPE pieces, bytes and control tokens included")
     max_positions: Positive = 2048
 
 
 class ColdStartPlan(Record):
     """Cold-start SFT, run once."""
 
-    demonstrations: Positive = 600
+    demonstrations: Positive = 3000
     quality: Unit = Field(default=0.6, description="share of demonstrated choices that are right")
     steps: Positive = 250
     batch_size: Positive = 24
-    learning_rate: Annotated[float, Field(gt=0.0)] = 1e-3
+    learning_rate: Annotated[float, Field(gt=0.0)] = 2e-3
     min_valid_actions: Unit = 0.9
 
 
@@ -116,7 +116,9 @@ class CampaignPlan(Record):
     tracks: Seq[Choice[Track]] = (Track.SEGMENTATION, Track.ENHANCEMENT)
     rounds: Positive = 3
     steps_per_round: Positive = Field(default=6, description="GRPO steps in a round; the paper uses 50")
-    group_size: Annotated[int, Field(ge=2)] = Field(default=4, description="rollouts of one state (K)")
+    group_size: Annotated[int, Field(ge=2)] = Field(
+        default=8, description="rollouts of one state (K); the paper uses 4"
+    )
     lag: NonNegative = Field(default=0, description="steps that sampling may run ahead of training")
     group_attempts: Positive = Field(default=3, description="tries at a slot before the round is broken off")
     seed: NonNegative = 0

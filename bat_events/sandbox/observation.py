@@ -15,7 +15,11 @@ def render_observation(*, end: CallEnd, exit_code: int | None, stdout: str, stde
         text = f"{text}\n[{end}]" if text else f"[{end}]"
     elif exit_code:
         text = f"{text}\n[exit {exit_code}]" if text else f"[exit {exit_code}]"
-    text = text or "[ok]"
+    return clip_observation(text or "[ok]", max_chars)
+
+
+def clip_observation(text: str, max_chars: int) -> str:
+    """At most `max_chars` characters: head and tail around a marker."""
     if len(text) <= max_chars:
         return text
     marker = "\n[cut]\n"

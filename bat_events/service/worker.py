@@ -17,7 +17,6 @@ from bat_events.log.interface import CrashPoint, Partition, Record, WorkerLog
 from bat_events.service.emit import outgoing
 from bat_events.service.runtime import Clock, Executor, Retryable, RetryPolicy, Status, no_crash
 
-
 _LOOK_S = 0.2  # between two signs of life of a long effect; the group's heartbeats go on by themselves
 
 

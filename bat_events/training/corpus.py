@@ -10,9 +10,11 @@ from bat_events.benchmark.interface import Benchmark, TaskKey
 from bat_events.domain.canonical import digest, seed63
 from bat_events.domain.vocabulary import Focus, Outcome, Split
 from bat_events.events.plan import CampaignPlan
+from bat_events.sandbox.observation import clip_observation
 from bat_events.training.interface import Demonstration, Progress
 
-_REPORT_EVERY = 100
+FINAL = "done"  # how a demonstration ends its episode
+_REPORT_EVERY = 250
 
 
 def build_corpus(benchmark: Benchmark, plan: CampaignPlan, progress: Progress) -> list[Demonstration]:
@@ -41,8 +43,9 @@ def build_corpus(benchmark: Benchmark, plan: CampaignPlan, progress: Progress) -
                 system=task.system,
                 prompt=task.prompt,
                 actions=[code for code, _ in played],
-                observations=[clip(seen, plan.limits.max_observation_chars) for _, seen in played],
+                observations=[clip_observation(seen, plan.limits.max_observation_chars) for _, seen in played],
                 focus=focus,
+                final=FINAL,
             )
         )
         if (number + 1) % _REPORT_EVERY == 0 or number + 1 == count:
@@ -50,13 +53,11 @@ def build_corpus(benchmark: Benchmark, plan: CampaignPlan, progress: Progress) -
     return rows
 
 
-def clip(text: str, max_chars: int) -> str:
-    """An observation as an episode would show it at most."""
-    return text if len(text) <= max_chars else text[:max_chars]
-
-
 def corpus_digest(rows: Sequence[Demonstration]) -> str:
     """SHA-256 of the corpus."""
     return digest(
-        [[row.system, row.prompt, list(row.actions), list(row.observations), row.focus.value] for row in rows]
+        [
+            [row.system, row.prompt, list(row.actions), list(row.observations), row.focus.value, row.final]
+            for row in rows
+        ]
     )

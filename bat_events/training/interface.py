@@ -22,6 +22,7 @@ class Demonstration:
     actions: Sequence[str]  # python source of one execute_code call each
     observations: Sequence[str]
     focus: Focus
+    final: str | None = None  # what the policy says to end its episode; needs an observation of the last action
 
 
 @dataclass(frozen=True, kw_only=True)

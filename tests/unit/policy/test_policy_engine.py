@@ -81,7 +81,7 @@ def test_rows_with_one_prompt_draw_apart(engine: TransformersEngine) -> None:
 
 
 def test_the_next_turn_reads_only_what_is_new_and_computes_the_same(checkpoint: Path) -> None:
-    reusing, fresh = TransformersEngine(), TransformersEngine(reuse_turns=False)
+    reusing, fresh = TransformersEngine(reuse_turns=True), TransformersEngine()
     reusing.load(checkpoint)
     fresh.load(checkpoint)
     prompts = [list(p) for p in PROMPTS]
@@ -107,7 +107,11 @@ def test_the_next_turn_reads_only_what_is_new_and_computes_the_same(checkpoint: 
             prompts = [prompts[2], prompts[0]]  # an episode ended, and the order changed
 
 
-def test_an_episode_done_again_computes_the_very_same_numbers(engine: TransformersEngine) -> None:
+@pytest.mark.parametrize("reuse_turns", [False, True])
+def test_an_episode_done_again_computes_the_very_same_numbers(checkpoint: Path, reuse_turns: bool) -> None:
+    engine = TransformersEngine(reuse_turns=reuse_turns)
+    engine.load(checkpoint)
+
     def episode() -> list[Generation]:
         first = engine.generate(PROMPTS, Sampling(temperature=1.0, max_new_tokens=5, seed=1))
         longer = [[*p, *g.token_ids, 30] for p, g in zip(PROMPTS, first, strict=True)]
