@@ -88,13 +88,17 @@ class ArtifactStore:
         if not isinstance(manifest, dict) or manifest.get("kind") != "folder":
             raise ArtifactError(f"artefact {digest} is no folder")
         temporary = self._cache / f"{digest}.{uuid.uuid4().hex}.tmp"
-        for name, entry in manifest["files"].items():
-            path = temporary / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self.get(entry["sha256"]))
+        temporary.mkdir(parents=True)
         try:
+            for name, entry in manifest["files"].items():
+                path = temporary / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self.get(entry["sha256"]))
             os.rename(temporary, target)
-        except OSError:  # another process was first
+        except OSError:
+            if not target.is_dir():  # otherwise another process was first
+                raise
+        finally:
             shutil.rmtree(temporary, ignore_errors=True)
         return target
 

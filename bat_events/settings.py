@@ -80,8 +80,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments first, then the environment, then the file."""
-        file = os.environ.get("BAT_SETTINGS", SETTINGS_FILE)
-        return (init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file))
+        return (init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=_file()))
 
     @property
     def bootstrap(self) -> str | None:
@@ -100,6 +99,7 @@ class Settings(BaseSettings):
 def load_settings(**overrides: object) -> Settings:
     """The settings in force. Raises ConfigurationError naming the field."""
     known = {name: value for name, value in overrides.items() if value is not None}
+    _check_file(_file())
     try:
         settings = Settings(**known)  # type: ignore[arg-type]
         check_namespace(settings.namespace)
@@ -109,6 +109,22 @@ def load_settings(**overrides: object) -> Settings:
         raise ConfigurationError(f"setting {field}: {first['msg']} (got {first.get('input')!r})") from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{os.environ.get('BAT_SETTINGS', SETTINGS_FILE)} is no YAML: {error}") from None
     return settings
+
+
+def _file() -> Path:
+    return Path(os.environ.get("BAT_SETTINGS") or SETTINGS_FILE)
+
+
+def _check_file(file: Path) -> None:
+    """Raises ConfigurationError for a named file that is not there, and for one that holds no mapping."""
+    try:
+        data = yaml.safe_load(file.read_text())
+    except FileNotFoundError:
+        if os.environ.get("BAT_SETTINGS"):
+            raise ConfigurationError(f"settings file {file} is not there: correct BAT_SETTINGS or unset it") from None
+        return
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"settings file {file} cannot be read as YAML: {error}") from None
+    if data is not None and not isinstance(data, dict):
+        raise ConfigurationError(f"settings file {file} must hold a mapping of settings")

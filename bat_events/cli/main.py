@@ -9,6 +9,7 @@ import yaml
 from bat_events import __version__
 from bat_events.cli import broker, campaign, demo, log, read
 from bat_events.cli.common import environment, errors, make_context, out, say, settings_of
+from bat_events.errors import ConfigurationError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -124,20 +125,21 @@ def clean(ctx: typer.Context, yes: Annotated[bool, typer.Option("--yes", help="d
         if not home.exists():
             say(f"{home} is not there: nothing to remove")
             return
+        if home == Path.cwd() or home in Path.cwd().parents:
+            raise ConfigurationError(f"{home} holds the folder that you are in: remove it by hand if that is meant")
         total = 0
         for path in sorted(home.iterdir()):
-            size = (
-                sum(f.lstat().st_blocks * 512 for f in path.rglob("*") if f.is_file())
-                if path.is_dir()
-                else path.stat().st_size
-            )
+            files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
+            size = sum(file.lstat().st_blocks * 512 for file in files if not file.is_dir())
             total += size
             say(f"{size / 2**20:10.1f} MiB  {path.name}")
         say(f"{total / 2**20:10.1f} MiB  in {home}")
         if not yes and not typer.confirm("Remove all of it?"):
             raise typer.Exit(1)
         LocalKafka(home).down()
-        shutil.rmtree(home)
+        shutil.rmtree(home.resolve())
+        if home.is_symlink():
+            home.unlink()
         say("removed")
 
 

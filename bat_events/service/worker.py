@@ -63,6 +63,7 @@ class WorkerMachine:
         self._fact: Fact | None = None
         self._job: Future[Sequence[Draft]] | None = None
         self._attempt = 0
+        self._busy = False
 
     def step(self, timeout_s: float) -> bool:
         """One pass. Raises the log's errors, DecodeError for poison, HandlerFailed after the last retry."""
@@ -72,6 +73,9 @@ class WorkerMachine:
             self._queue.extend(self._log.poll(1, timeout_s))
             if not self._queue:
                 self._status.behind = not self._log.caught_up()
+                if self._busy:
+                    self._busy = False
+                    self._status.say("waiting")
                 self._commit_passed()
                 return False
         record = self._queue.popleft()
@@ -83,7 +87,7 @@ class WorkerMachine:
         if not self._handler.wants(fact):
             self._passed[where] = record.offset + 1
             return True
-        self._fact, self._attempt = fact, 0
+        self._fact, self._attempt, self._busy = fact, 0, True
         self._job = self._submit(fact)
         return True
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bat_events.codec import Codec, Fact
+from bat_events.log.admin import list_topics
 from bat_events.log.kafka import KafkaReader
 from bat_events.log.topics import SCHEMA_TOPIC, TOPICS
 
@@ -95,10 +96,22 @@ class Home:
             assert time.monotonic() < deadline, f"not within {timeout_s} s; services: {self.doing()}"
             time.sleep(0.3)
 
+    def wait_for_topics(self, timeout_s: float = 60.0) -> None:
+        """Until the namespace's topics are there."""
+        deadline = time.monotonic() + timeout_s
+        while not all(state.partitions for state in list_topics(self.bootstrap, self.namespace)):
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+
     def doing(self) -> dict[str, str]:
         """What the services say they do."""
         files = (self.path / "run" / self.namespace).glob("*.json")
         return {str(data["service"]): str(data["doing"]) for data in (json.loads(f.read_text()) for f in files)}
+
+    def counts(self, service: str) -> dict[int, int]:
+        """Events written by each process of a service, as their status says."""
+        files = (self.path / "run" / self.namespace).glob(f"{service}.*.json")
+        return {int(data["pid"]): int(data["out"]) for data in (json.loads(f.read_text()) for f in files)}
 
     def pid_of(self, service: str) -> int:
         """The process that runs a service now."""

@@ -23,8 +23,9 @@ def home(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A finished campaign of the scripted stand-ins: 2 rounds, 2 steps, 4 groups of 2."""
     home = Home(tmp_path_factory.mktemp("home"), bootstrap=kafka.bootstrap, namespace="e2e-scripted")
     assert "tiny" in home.run("campaign", "start", str(SCRIPTED), "--id", "tiny")
-    with home.serving():
+    with home.serving(), home.serving("rollout"):  # a second rollout worker shares the work
         home.wait(finished, "round")
+        home.workers = home.counts("rollout")  # type: ignore[attr-defined]
         home.wait(lambda _: bool(_finished_rows(home)), "round", timeout_s=60)
         home.live = home.ask("SELECT count(*) AS n FROM events WHERE type = 'RewardScored'")  # type: ignore[attr-defined]
     return home
@@ -104,6 +105,13 @@ def test_the_audit_answers_while_the_loop_runs_and_after_it(home: Home) -> None:
     assert "promotions" in home.run("audit", "--list")
     assert "error" in _error(home, "audit", "--sql", "DELETE FROM events")
     assert home.run("audit", "groups_without_reward", "--format", "csv").strip().count("\n") == 0
+
+
+def test_two_rollout_workers_share_the_work(home: Home) -> None:
+    workers: dict[int, int] = home.workers  # type: ignore[attr-defined]
+    assert len(workers) == 2
+    assert sum(workers.values()) == 32
+    assert min(workers.values()) > 0
 
 
 def test_every_decision_is_reproduced(home: Home) -> None:
