@@ -37,7 +37,7 @@ class SandboxSettings(_Part):
     """Where model-written code runs."""
 
     engine: str = Field(default="bubblewrap", description="bubblewrap")
-    prestart: Annotated[int, Field(ge=0)] = Field(default=4, description="sandboxes kept warm per worker")
+    prestart: Annotated[int, Field(ge=0)] = Field(default=8, description="sandboxes kept warm per worker")
     parallel: Annotated[int, Field(ge=1)] = Field(default=2, description="calls running at once per worker")
 
 

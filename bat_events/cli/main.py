@@ -113,6 +113,11 @@ def serve(
             supervisor.stop()
 
 
+_OURS = frozenset(
+    ("artifacts", "audit", "cache", "heldout", "kafka", "logs", "run", "sandboxes", "secrets", "work", "serve.out")
+)
+
+
 @app.command()
 def clean(ctx: typer.Context, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False) -> None:
     """Show what a run left under BAT_HOME, ask, and remove it (the local broker is stopped first)."""
@@ -125,8 +130,13 @@ def clean(ctx: typer.Context, yes: Annotated[bool, typer.Option("--yes", help="d
         if not home.exists():
             say(f"{home} is not there: nothing to remove")
             return
-        if home == Path.cwd() or home in Path.cwd().parents:
+        if home.resolve() in (Path.cwd(), *Path.cwd().parents):
             raise ConfigurationError(f"{home} holds the folder that you are in: remove it by hand if that is meant")
+        foreign = sorted(path.name for path in home.iterdir() if path.name not in _OURS)
+        if foreign:
+            raise ConfigurationError(
+                f"{home} holds what bat-events did not make ({', '.join(foreign[:5])}): is BAT_HOME right? Remove by hand"
+            )
         total = 0
         for path in sorted(home.iterdir()):
             files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]

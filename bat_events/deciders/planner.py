@@ -79,7 +79,8 @@ class Planner:
             self._produced.setdefault(event.round, (fact.id, event))
         elif isinstance(event, TrainingStepCompleted):
             place = (event.round, event.step)
-            if place not in self._steps or self._steps[place][0] < event.attempt:  # a rewound step counts anew
+            # The first attempt stands as the cause of what follows: a rewound step asks for nothing twice.
+            if place not in self._steps or self._steps[place][0] > event.attempt:
                 self._steps[place] = (event.attempt, fact.id, event)
         elif isinstance(event, CheckpointPromoted | CheckpointHeld):
             self._promotions.setdefault(event.round, (fact.id, event))

@@ -121,7 +121,8 @@ class KafkaReactorLog(Reading):
 
     def __init__(self, *, bootstrap: str, namespace: str, service: str, topics: Sequence[str]) -> None:
         group = f"{namespace}.{service}"
-        super().__init__(open_consumer(bootstrap, **{"group.id": group}), namespace)
+        # Not a member of a group that others wait for: an effect may take as long as it takes (a cold start, an update).
+        super().__init__(open_consumer(bootstrap, **{"group.id": group, "max.poll.interval.ms": 86_400_000}), namespace)
         self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=service)
         self._writer.begin_service()
         self._partitions = partitions_of(self._consumer, namespace, topics)

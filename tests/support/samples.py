@@ -3,6 +3,7 @@
 import hashlib
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -75,4 +76,9 @@ def as_record(out: Outgoing, offset: int = 0) -> Record:
 
 def fact(event: Event, offset: int = 0, **fields: Any) -> Any:
     """An event that went through the codec."""
-    return Codec().decode(as_record(written(event, **fields), offset))
+    return _codec().decode(as_record(written(event, **fields), offset))
+
+
+@cache
+def _codec() -> Codec:
+    return Codec()  # making one parses every committed schema

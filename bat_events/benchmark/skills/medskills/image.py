@@ -6,7 +6,8 @@ The steps undo what the recording did, in this order: decode, merge, clean, pose
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
+
+from . import filters
 
 Image = NDArray[np.float64]
 
@@ -77,8 +78,8 @@ def ring(level: int) -> NDArray[np.bool_]:
 
 def speck_mask(image: Image, level: int) -> NDArray[np.bool_]:
     """Pixels of bright specks that are exactly `level` pixels wide."""
-    inside = ndimage.grey_opening(image, size=(level, level)) if level > 1 else image
-    beyond = ndimage.grey_opening(image, size=(level + 1, level + 1))
+    inside = filters.grey_opening(image, level) if level > 1 else image
+    beyond = filters.grey_opening(image, level + 1)
     return np.asarray(inside - beyond > 0.25)
 
 
@@ -93,8 +94,8 @@ def clean(image: Image, kind: str, level: int) -> Image:
         if not mask.any():
             return image
         hidden = np.where(mask, np.nan, image)
-        weight = ndimage.gaussian_filter((~mask).astype(float), 1.2, mode="nearest")
-        fill = ndimage.gaussian_filter(np.where(mask, 0.0, image), 1.2, mode="nearest") / np.maximum(weight, 1e-6)
+        weight = filters.gaussian_filter((~mask).astype(float), 1.2)
+        fill = filters.gaussian_filter(np.where(mask, 0.0, image), 1.2) / np.maximum(weight, 1e-6)
         return np.asarray(np.where(np.isnan(hidden), fill, image))
     if kind == "destripe":
         profile = image.mean(axis=1) - image.mean()
@@ -139,5 +140,5 @@ def measure(output: NDArray[np.generic], kind: str, unit: str) -> float:
 
 def roughness(image: Image) -> float:
     """Mean absolute second difference: what artefacts raise, rounded to four decimals."""
-    d = np.abs(ndimage.laplace(np.asarray(image, dtype=np.float64), mode="nearest"))
+    d = np.abs(filters.laplace(np.asarray(image, dtype=np.float64)))
     return round(float(d.mean()), 4)

@@ -1,0 +1,223 @@
+"""The held-out plane's workers: what crosses the boundary is rounded numbers and keyed hashes, and missing is not zero."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from fake_runtime import FakeEngines, FakeLogContext, FakePool
+
+from bat_events.benchmark.interface import Evidence, Grade, Task, TaskKey
+from bat_events.benchmark.mini import MiniBenchmark
+from bat_events.benchmark.registry import benchmark
+from bat_events.codec import Fact
+from bat_events.consumers.evaluator import Evaluator, Fingerprinter, heldout_tasks, instance_texts
+from bat_events.consumers.leakage_gate import content_digest
+from bat_events.consumers.report import cell_of, make_report
+from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
+from bat_events.events.boundary import EvaluationReported, HeldoutFingerprintsPublished
+from bat_events.events.heldout import CellStage, EvaluationCellFailed, EvaluationCellScored
+from bat_events.events.plan import EpisodeLimits, EvaluationPlan
+from bat_events.events.rounds import EvaluationRequested
+from bat_events.service.engines import Engines
+from tests.support.campaigns import CAMPAIGN, PLAN, cells, name, started, told
+from tests.support.samples import fact as fact_of
+from tests.support.samples import sample
+
+SMALL = PLAN.model_copy(
+    update={"evaluation": EvaluationPlan(repeats=3), "limits": EpisodeLimits(max_response_tokens=100_000)}
+)
+
+
+def request(checkpoint: str = "base", *comparators: str, repeats: int = 3) -> Fact:
+    return told(
+        EvaluationRequested,
+        round=len(comparators),
+        checkpoint=name(checkpoint),
+        comparators=tuple(name(word) for word in comparators),
+        tracks=(Track.SEGMENTATION,),
+        repeats=repeats,
+    )
+
+
+def evaluate(
+    context: FakeLogContext, pool: FakePool, asked: Fact
+) -> tuple[list[EvaluationCellScored | EvaluationCellFailed], EvaluationReported]:
+    """The events of one evaluation; its cells are then on the fake log."""
+    drafts = Evaluator(context, cast(Engines, FakeEngines(pool))).handle(asked)
+    assert len({draft.id for draft in drafts}) == len(drafts)
+    found: Any = [draft.event for draft in drafts]
+    context.facts += [fact_of(d.event, ordinal=d.ordinal, cause=d.cause, campaign=d.campaign) for d in drafts]
+    return found[:-1], found[-1]
+
+
+def numbers(value: object) -> Iterator[float]:
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from numbers(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from numbers(part)
+
+
+def report(own: list[Any], others: dict[str, list[Any]] | None = None) -> EvaluationReported:
+    return make_report(request(repeats=4).event, own, others or {})  # type: ignore[arg-type]
+
+
+def test_every_number_that_crosses_is_rounded_to_four_digits() -> None:
+    own, other = cells(1 / 3, stages={Stage.S2: 2 / 7}), cells(1 / 7)
+    made = report(own, {name("b"): other})
+    found = list(numbers(json.loads(made.model_dump_json())))
+    assert len(found) > 20
+    assert [number for number in found if number != round(number, 4)] == []
+    assert made.task == 0.3333
+    assert made.comparators[0].task.mean == 0.1905
+
+
+def test_cells_that_are_not_there_are_counted_as_missing() -> None:
+    made = report(cells(0.5)[:3])
+    assert (made.cells, made.missing, made.overall) == (3, 1, 0.5)
+
+
+def test_a_comparator_without_any_cell_is_left_out() -> None:
+    assert report(cells(0.5), {name("b"): []}).comparators == ()
+
+
+def test_a_comparator_with_other_cells_is_no_complete_pairing() -> None:
+    made = report(cells(0.5), {name("b"): cells(0.5)[:3]})
+    assert [(part.complete, part.overall.n) for part in made.comparators] == [(False, 3)]
+
+
+def test_an_evaluation_without_any_cell_is_an_error_and_no_zero() -> None:
+    with pytest.raises(ValueError, match="without a scored cell"):
+        report([])
+
+
+def test_a_cells_event_is_read_with_exactly_its_stages() -> None:
+    event = sample(EvaluationCellScored).model_copy(
+        update={
+            "stages": (
+                CellStage(stage=Stage.S1, score=0.5, reached=True),
+                CellStage(stage=Stage.S2, score=0.0, reached=False),
+            )
+        }
+    )
+    cell = cell_of(event)
+    assert cell.applicable == {Stage.S1, Stage.S2}
+    assert cell.reached == {Stage.S1}
+    assert dict(cell.stages) == {Stage.S1: 0.5, Stage.S2: 0.0}
+
+
+def test_every_cell_is_measured_and_one_report_follows(tmp_path: Path) -> None:
+    found, made = evaluate(FakeLogContext.on(tmp_path, started(SMALL)), FakePool("exited"), request())
+    assert [type(event) for event in found] == [EvaluationCellScored] * 3
+    assert [event.repeat for event in found] == [0, 1, 2]
+    assert (made.checkpoint, made.cells, made.missing) == (name("base"), 3, 0)
+    assert made.overall > 0.5  # the scripted actor always chooses right
+
+
+def test_a_cell_that_the_sandbox_broke_is_missing_and_not_zero(tmp_path: Path) -> None:
+    context = FakeLogContext.on(tmp_path, started(SMALL))
+    found, made = evaluate(context, FakePool(None, "exited"), request())
+    failed = [event for event in found if isinstance(event, EvaluationCellFailed)]
+    assert [(event.reason, event.detail) for event in failed] == [("sandbox", "the disk is away")]
+    assert (made.cells, made.missing) == (2, 1)
+
+
+class ForgivingBenchmark(MiniBenchmark):
+    """A benchmark whose grader does not look at breaches."""
+
+    def grade(self, key: TaskKey, evidence: Evidence) -> Grade:
+        return super().grade(key, replace(evidence, end="final"))
+
+
+@pytest.mark.parametrize("kind", [MiniBenchmark, ForgivingBenchmark])
+def test_a_breach_zeroes_the_whole_cell_whatever_the_grader_says(
+    tmp_path: Path, kind: type[MiniBenchmark], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bat_events.consumers.evaluator.benchmark", lambda _: kind())
+    pool = FakePool("breach", good_calls=3)
+    found, made = evaluate(FakeLogContext.on(tmp_path, started(SMALL)), pool, request())
+    for event in found:
+        assert isinstance(event, EvaluationCellScored)
+        assert event.end == "breach"
+        assert event.task_score == 0.0
+        assert {part.score for part in event.stages} == {0.0}
+    assert (made.overall, made.task, made.agentic, made.missing) == (0.0, 0.0, 0.0, 0)
+
+
+def test_a_candidate_is_paired_with_the_comparators_first_cells_of_this_campaign(tmp_path: Path) -> None:
+    context = FakeLogContext.on(tmp_path, started(SMALL))
+    evaluate(context, FakePool("exited"), request("base"))
+    first = [fact for fact in context.facts if isinstance(fact.event, EvaluationCellScored)]
+    others = [fact.event.model_copy(update={"task_score": 0.0}) for fact in first]
+    elsewhere = [fact_of(event, ordinal=number, campaign="another") for number, event in enumerate(others)]
+    later = [fact_of(event, ordinal=100 + number, campaign=CAMPAIGN) for number, event in enumerate(others)]
+    context.facts = [*elsewhere, *context.facts, *later]
+    _, made = evaluate(context, FakePool("exited"), request("one", "base"))
+    (pairing,) = made.comparators
+    assert (pairing.comparator, pairing.complete, pairing.overall.n) == (name("base"), True, 3)
+    assert pairing.task.mean == 0.0
+    assert made.task > 0.5  # so that other cells would have given a difference
+
+
+def test_held_out_evidence_stays_in_its_own_plane(tmp_path: Path) -> None:
+    context = FakeLogContext.on(tmp_path, started(SMALL))
+    (event, *_), _ = evaluate(context, FakePool("exited"), request())
+    assert isinstance(event, EvaluationCellScored)
+    assert context.heldout_store.has(event.evidence)
+    assert not context.store.has(event.evidence)
+
+
+def test_a_files_bytes_are_its_own_and_text_is_shared() -> None:
+    key = TaskKey(track=Track.SEGMENTATION, focus=Focus.E2E, outcome=Outcome.SUCCESS, seed=1, split=Split.HELDOUT)
+    image = b"\x93\xff image"
+    task = Task(
+        key=key,
+        system="system",
+        prompt="prompt",
+        inputs={"input/image.npy": image, "input/card.txt": "Größe".encode()},
+        files={"plan.json": b"{}"},
+        max_turns=1,
+    )
+    assert instance_texts(task) == ([content_digest(image)], ["system", "prompt", "Größe", "{}"])
+
+
+def test_every_held_out_instance_has_something_of_its_own(tmp_path: Path) -> None:
+    context = FakeLogContext.on(tmp_path)
+    for task in heldout_tasks(context, SMALL, Track.SEGMENTATION, 3):
+        assert task.key.split is Split.HELDOUT
+        assert instance_texts(task)[0]
+
+
+def test_held_out_instances_follow_from_a_secret_of_this_home(tmp_path: Path) -> None:
+    def seeds(home: str) -> list[int]:
+        return [t.key.seed for t in heldout_tasks(FakeLogContext.on(tmp_path / home), SMALL, Track.SEGMENTATION, 2)]
+
+    assert seeds("a") == seeds("a")
+    assert not set(seeds("a")) & set(seeds("b"))
+
+
+def test_fingerprints_are_published_once_keyed_and_in_no_telling_order(tmp_path: Path) -> None:
+    begun = started(SMALL)
+    (draft,) = Fingerprinter(FakeLogContext.on(tmp_path / "a", begun)).handle(begun)
+    (again,) = Fingerprinter(FakeLogContext.on(tmp_path / "a", begun)).handle(begun)
+    (elsewhere,) = Fingerprinter(FakeLogContext.on(tmp_path / "b", begun)).handle(begun)
+    event = draft.event
+    assert isinstance(event, HeldoutFingerprintsPublished)
+    assert list(event.fingerprints) == sorted(event.fingerprints)
+    assert event == again.event
+    assert isinstance(elsewhere.event, HeldoutFingerprintsPublished)
+    assert not set(event.fingerprints) & set(elsewhere.event.fingerprints)
+
+
+def test_practice_instances_are_of_another_split() -> None:
+    known = benchmark("mini")
+    place: dict[str, Any] = {"track": Track.SEGMENTATION, "focus": Focus.E2E, "outcome": Outcome.SUCCESS, "seed": 3}
+    practice = known.build(TaskKey(**place, split=Split.PRACTICE))
+    heldout = known.build(TaskKey(**place, split=Split.HELDOUT))
+    assert not set(instance_texts(practice)[0]) & set(instance_texts(heldout)[0])
