@@ -73,7 +73,7 @@ class ModelPlan(Record):
     """The small policy that cold start makes; ignored where `pretrained` names a folder of weights."""
 
     pretrained: str | None = Field(default=None, description="a folder that transformers can load; None: from scratch")
-    layers: Positive = 3
+    layers: Positive = 2
     width: Positive = 128
     heads: Positive = 4
     vocabulary: Positive = Field(default=640, description="byte-level BPE pieces, bytes and control tokens included")
@@ -84,10 +84,10 @@ class ColdStartPlan(Record):
     """Cold-start SFT, run once."""
 
     demonstrations: Positive = 3000
-    quality: Unit = Field(default=0.6, description="share of demonstrated choices that are right")
-    steps: Positive = 250
+    quality: Unit = Field(default=0.8, description="share of demonstrated choices that are right")
+    steps: Positive = 600
     batch_size: Positive = 24
-    learning_rate: Annotated[float, Field(gt=0.0)] = 2e-3
+    learning_rate: Annotated[float, Field(gt=0.0)] = 3e-3
     min_valid_actions: Unit = 0.9
 
 
