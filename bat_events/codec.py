@@ -23,7 +23,10 @@ from bat_events.errors import BadBody, BadEnvelope, UnknownSchema
 from bat_events.events.avro import schema_of, to_avro
 from bat_events.events.base import Event, event_type, event_types
 from bat_events.events.envelope import Envelope, from_headers, to_headers
+from bat_events.events.fact import Fact
 from bat_events.log.interface import Record
+
+__all__ = ["Codec", "Fact", "Schema", "make_schema", "schema_file", "schema_folder", "schema_for"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +36,6 @@ class Schema:
     digest: str
     text: bytes
     parsed: Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fact:
-    """A decoded event with its envelope and where it stands in the log."""
-
-    event: Event
-    envelope: Envelope
-    topic: str  # without namespace
-    partition: int
-    offset: int
-
-    @property
-    def id(self) -> str:
-        """The event's id."""
-        return self.envelope.id
 
 
 def make_schema(data: dict[str, Any]) -> Schema:

@@ -7,13 +7,13 @@ ranks that the planner draws by depend on what was found, never on when.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from bat_events.codec import Fact
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.interface import Draft
 from bat_events.domain.bank import BankSettings, SourceCell, StateRequest, cell_order, supply
 from bat_events.domain.grouping import state_id, state_seed
 from bat_events.domain.roundplan import PoolMix, required_states
 from bat_events.events.bank import LeakageVerdict, StateAdmitted, SynthesisFailed, SynthesisRequested
+from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rounds import RoundPlanned
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bat_events.codec import Fact
 from bat_events.deciders.controls import Controls
 from bat_events.domain.vocabulary import Stage
 from bat_events.events.boundary import EvaluationReported
+from bat_events.events.fact import Fact
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, TargetStagePrescribed
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RolloutFailed
 from bat_events.events.rounds import CampaignFinished, GroupRequested, RoundPlanned

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from bat_events.codec import Fact
 from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed, CampaignStarted
+from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 
 

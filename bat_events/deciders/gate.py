@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bat_events.codec import Fact
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.readings import comparison, standing
 from bat_events.domain.promotion import Decision, GateSettings, decide
 from bat_events.events.boundary import EvaluationReported
+from bat_events.events.fact import Fact
 from bat_events.events.plan import GateMode
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, GateCheck
 from bat_events.events.training import CheckpointProduced

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bat_events.codec import Fact
+from bat_events.events.fact import Fact
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutFailed
 
 

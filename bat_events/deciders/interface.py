@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
-from bat_events.codec import Fact
 from bat_events.events.base import Event
 from bat_events.events.envelope import Cost
+from bat_events.events.fact import Fact
 from bat_events.events.ids import event_id
 
 

@@ -10,7 +10,6 @@ a promotion decision        -> RoundCompleted; after the last one CampaignFinish
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from bat_events.codec import Fact
 from bat_events.deciders.bank import pool_mix
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.groups import GroupOutcomes
@@ -21,6 +20,7 @@ from bat_events.domain.grouping import group_id, group_seed
 from bat_events.domain.roundplan import PlannedState, plan_round, required_states
 from bat_events.domain.vocabulary import Focus, Stage
 from bat_events.events.bank import StateAdmitted
+from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, TargetStagePrescribed
 from bat_events.events.rounds import (

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from bat_events.codec import Fact
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.readings import stage_means
 from bat_events.domain.curriculum import choose_target
 from bat_events.domain.vocabulary import Stage
 from bat_events.events.boundary import EvaluationReported
+from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan, TargetRule
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, StageReading, TargetStagePrescribed
 

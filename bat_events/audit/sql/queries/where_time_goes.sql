@@ -1,5 +1,5 @@
 -- Where time goes: cold start, sampling, judging, update, evaluation, and what is left for the log and waiting
--- The first parts follow one another on a machine with one worker of each kind, so they add up to the time that passed;
+-- Concludes: what to make faster. The first parts follow one another where there is one worker of each kind, so they add up;
 -- the rest is the log, start-up and waiting. Synthesis and the leakage gate work beside them and are shown without a share.
 -- Sandbox seconds are the sum over calls, of which several may run at once.
 -- param campaign: the campaign; the latest one when left out
@@ -29,4 +29,5 @@ SELECT part, round(seconds, 1) AS seconds,
        CASE WHEN in_line THEN round(seconds / nullif((SELECT seconds FROM span), 0), 3) END AS share
 FROM (SELECT * FROM parts UNION ALL SELECT * FROM rest
       UNION ALL SELECT 10, 'from start to end', (SELECT seconds FROM span), true)
+WHERE EXISTS (FROM mine)
 ORDER BY place
