@@ -138,7 +138,11 @@ class ServiceBoard:
 
     def line(self) -> str:
         """For a log: who is at what, those that only wait left out."""
-        busy = [f"{r['service']}: {r['doing']} ({r['out']:,} out)" for r in self.read() if r["doing"] != "waiting"]
+        busy = [
+            f"{row['service']}: {row['doing']} ({row['out']:,} out, {row['rate']:.1f}/s)"
+            for row in self.read()
+            if row["doing"] != "waiting"
+        ]
         return "; ".join(busy) or "all services wait"
 
 
