@@ -1,41 +1,60 @@
 """A tiny campaign on the real Kafka, through the command line: events, audit, replay, and the controls."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bat_events.consumers.evaluator import HELDOUT_KEY
+from bat_events.consumers.leakage_gate import FINGERPRINT_KEY
 from bat_events.events.rollouts import RewardScored, RolloutCompleted
 from bat_events.events.rounds import CampaignFinished, GroupRequested, RoundPlanned
 from bat_events.events.training import TrainingStepCompleted
 from bat_events.log.local_kafka import LocalKafka
-from tests.e2e.commands import Home, finished
+from bat_events.service.context import secret
+from tests.e2e.commands import Home, finished, identities
 
 pytestmark = [pytest.mark.kafka, pytest.mark.sandbox]
 
 SCRIPTED = Path(__file__).parents[2] / "bat_events" / "campaigns" / "scripted.yaml"
 
 
+class TinyHome(Home):
+    """A home with what was seen while its services ran, and the home of the namespace that ran beside it."""
+
+    neighbour: Home
+    live: list[dict[str, Any]]
+    workers: dict[int, int]
+
+
 @pytest.fixture(scope="module")
-def home(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Home:
+def home(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> TinyHome:
     """A finished campaign of the scripted stand-ins: 2 rounds, 2 steps, 4 groups of 2."""
-    home = Home(tmp_path_factory.mktemp("home"), bootstrap=kafka.bootstrap, namespace="e2e-scripted")
-    assert "tiny" in home.run("campaign", "start", str(SCRIPTED), "--id", "tiny")
-    with home.serving(), home.serving("rollout"):  # a second rollout worker shares the work
+    home = TinyHome(tmp_path_factory.mktemp("home"), bootstrap=kafka.bootstrap, namespace="e2e-scripted")
+    home.neighbour = Home(tmp_path_factory.mktemp("neighbour"), bootstrap=kafka.bootstrap, namespace="e2e-neighbour")
+    for name in (HELDOUT_KEY, FINGERPRINT_KEY):  # the same held-out instances in both
+        secret(home.path, name)
+    shutil.copytree(home.path / "secrets", home.neighbour.path / "secrets")
+    for one in (home, home.neighbour):
+        assert "tiny" in one.run("campaign", "start", str(SCRIPTED), "--id", "tiny")
+    # Two namespaces at once on one broker; in the first a second rollout worker shares the work.
+    with home.serving(), home.serving("rollout"), home.neighbour.serving():
         home.wait(finished, "round")
-        home.workers = home.counts("rollout")  # type: ignore[attr-defined]
+        home.neighbour.wait(finished, "round")
+        home.workers = home.counts("rollout")
         home.wait(lambda _: bool(_finished_rows(home)), "round", timeout_s=60)
-        home.live = home.ask("SELECT count(*) AS n FROM events WHERE type = 'RewardScored'")  # type: ignore[attr-defined]
+        home.live = home.ask("SELECT count(*) AS n FROM events WHERE type = 'RewardScored'")
     return home
 
 
-def _finished_rows(home: Home) -> list[dict[str, Any]]:
+def _finished_rows(home: TinyHome) -> list[dict[str, Any]]:
     return [r for r in home.ask("SELECT count(*) AS n FROM events WHERE type = 'CampaignFinished'") if r["n"]]
 
 
-def test_every_transition_is_on_the_log_and_fits(home: Home) -> None:
+def test_every_transition_is_on_the_log_and_fits(home: TinyHome) -> None:
     facts = home.facts()
     count = Counter(type(fact.event).__name__ for fact in facts)
     assert len({fact.id for fact in facts}) == len(facts)
@@ -51,7 +70,7 @@ def test_every_transition_is_on_the_log_and_fits(home: Home) -> None:
     assert {name for name in count if name.endswith(("Failed", "Withheld"))} == set()
 
 
-def test_causes_lead_back_to_the_campaigns_start(home: Home) -> None:
+def test_causes_lead_back_to_the_campaigns_start(home: TinyHome) -> None:
     facts = {fact.id: fact for fact in home.facts()}
     for fact in facts.values():
         seen, at = 0, fact
@@ -61,7 +80,7 @@ def test_causes_lead_back_to_the_campaigns_start(home: Home) -> None:
         assert type(at.event).__name__ == "CampaignStarted"
 
 
-def test_a_step_is_four_groups_of_the_planned_pools(home: Home) -> None:
+def test_a_step_is_four_groups_of_the_planned_pools(home: TinyHome) -> None:
     facts = home.facts("round", "group", "training")
     for plan in (fact.event for fact in facts if isinstance(fact.event, RoundPlanned)):
         for step in plan.steps:
@@ -75,7 +94,7 @@ def test_a_step_is_four_groups_of_the_planned_pools(home: Home) -> None:
     assert sorted(trained) == sorted(asked)
 
 
-def test_advantages_are_rewards_less_their_groups_mean(home: Home) -> None:
+def test_advantages_are_rewards_less_their_groups_mean(home: TinyHome) -> None:
     rewards = {f.event.rollout: f.event.reward for f in home.facts("reward") if isinstance(f.event, RewardScored)}
     steps = [f.event for f in home.facts("training") if isinstance(f.event, TrainingStepCompleted)]
     for group in (group for step in steps for group in step.groups):
@@ -85,7 +104,7 @@ def test_advantages_are_rewards_less_their_groups_mean(home: Home) -> None:
             assert row.advantage == pytest.approx(rewards[row.rollout] - mean, abs=1e-12)
 
 
-def test_rollouts_ran_isolated_and_carry_what_they_cost(home: Home) -> None:
+def test_rollouts_ran_isolated_and_carry_what_they_cost(home: TinyHome) -> None:
     for fact in home.facts("rollout"):
         assert isinstance(fact.event, RolloutCompleted)
         assert fact.event.sandbox == "bubblewrap"
@@ -96,8 +115,8 @@ def test_rollouts_ran_isolated_and_carry_what_they_cost(home: Home) -> None:
         assert cost.wall_s and cost.sandbox_s and cost.tokens_out  # noqa: PT018
 
 
-def test_the_audit_answers_while_the_loop_runs_and_after_it(home: Home) -> None:
-    assert home.live == [{"n": 32}]  # type: ignore[attr-defined]
+def test_the_audit_answers_while_the_loop_runs_and_after_it(home: TinyHome) -> None:
+    assert home.live == [{"n": 32}]
     assert home.ask("SELECT count(*) AS n FROM events WHERE type = 'RewardScored'") == [{"n": 32}]
     assert home.ask("SELECT count(*) AS n FROM events WHERE topic LIKE 'heldout%'") == [{"n": 0}]
     rounds = json.loads(home.run("audit", "rounds", "--format", "json"))
@@ -107,20 +126,25 @@ def test_the_audit_answers_while_the_loop_runs_and_after_it(home: Home) -> None:
     assert home.run("audit", "groups_without_reward", "--format", "csv").strip().count("\n") == 0
 
 
-def test_two_rollout_workers_share_the_work(home: Home) -> None:
-    workers: dict[int, int] = home.workers  # type: ignore[attr-defined]
+def test_two_namespaces_at_once_come_to_the_same_events(home: TinyHome) -> None:
+    neighbour = home.neighbour
+    assert identities(neighbour.facts()) == identities(home.facts())
+
+
+def test_two_rollout_workers_share_the_work(home: TinyHome) -> None:
+    workers = home.workers
     assert len(workers) == 2
     assert sum(workers.values()) == 32
     assert min(workers.values()) > 0
 
 
-def test_every_decision_is_reproduced(home: Home) -> None:
+def test_every_decision_is_reproduced(home: TinyHome) -> None:
     out = home.run("replay")
     assert "decisions reproduced" in out
     assert "decisions reproduced" in home.run("replay", "tiny", "--round", "2")
 
 
-def test_status_list_and_tail_tell_of_it(home: Home) -> None:
+def test_status_list_and_tail_tell_of_it(home: TinyHome) -> None:
     status = json.loads(home.run("campaign", "status", "--json"))
     assert [row["round"] for row in status["rounds"]] == [0, 1, 2]
     assert all(row["Overall"] is not None for row in status["rounds"])
@@ -129,7 +153,7 @@ def test_status_list_and_tail_tell_of_it(home: Home) -> None:
     assert "CampaignFinished" in "".join(tail)
 
 
-def test_a_second_campaign_can_follow_be_paused_and_cancelled(home: Home) -> None:
+def test_a_second_campaign_can_follow_be_paused_and_cancelled(home: TinyHome) -> None:
     home.run("campaign", "start", str(SCRIPTED), "--id", "second")
     assert "is open" in _error(home, "campaign", "start", str(SCRIPTED), "--id", "third")
     assert "paused" in home.run("campaign", "pause", "second")
