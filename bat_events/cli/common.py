@@ -3,7 +3,6 @@
 import contextlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -60,9 +59,12 @@ def make_context(settings: Settings, name: str, *, start: bool = False) -> Conte
 
 
 def environment(settings: Settings, address: str) -> dict[str, str]:
-    """What a child process needs to have the same settings."""
+    """What a child process needs to have the same settings, and to leave nothing outside its home."""
+    scratch = settings.home.absolute() / "work" / "tmp"
+    scratch.mkdir(parents=True, exist_ok=True)
     return {
-        "BAT_HOME": str(Path(settings.home).absolute()),
+        "BAT_HOME": str(settings.home.absolute()),
+        "TMPDIR": str(scratch),
         "BAT_NAMESPACE": settings.namespace,
         "BAT_KAFKA_BOOTSTRAP": address,
         "OMP_NUM_THREADS": str(settings.training.threads),

@@ -1,5 +1,7 @@
 """The `bat-events` command. Each group of commands stands in a module of its own; heavy imports wait until they are used."""
 
+import logging
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,7 +94,11 @@ def serve(
         tree = settings_of(ctx)
         context = make_context(tree, names[0])
         if len(names) == 1:
-            raise typer.Exit(run_service(names[0], context, build))
+            code = run_service(names[0], context, build)
+            logging.shutdown()
+            # An effect in flight is abandoned: nothing of it is on the log, and it will be done again. Waiting for its
+            # thread could take as long as a cold start.
+            os._exit(code)
         import signal
         import time
 
