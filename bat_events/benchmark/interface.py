@@ -72,7 +72,7 @@ class Grade:
     items: tuple[ItemScore, ...]
     reached: tuple[Stage, ...]  # stages the policy got to act in: every earlier stage left what this one needs
     task_score: float | None  # the track's metric in [0, 1]; None for a stage-local state
-    failures: tuple[str, ...]  # closed categories of facts section 1.5, earliest first, such as "S3:E4"
+    failures: tuple[str, ...]  # AutoMedBench's codes as stage:code, earliest first, such as "S3:E4"
 
 
 class Benchmark(Protocol):

@@ -14,7 +14,7 @@ from bat_events.domain.vocabulary import Focus, Outcome, Track
 
 
 class SourceCell(NamedTuple):
-    """A cell of the source grid: 6 focuses x 7 tracks x 3 outcomes = 126 (facts section 2)."""
+    """A cell of the source grid: 6 focuses x 7 tracks x 3 outcomes = 126 (docs/rules.md)."""
 
     focus: Focus
     track: Track

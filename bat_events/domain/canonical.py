@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 
 def canonical_json(value: Json) -> bytes:
-    """UTF-8 JSON with sorted keys and no spaces (facts section 2).
+    """UTF-8 JSON with sorted keys and no spaces (docs/rules.md).
 
     Tuples are written as lists. Raises ValueError on NaN, infinity, a lone surrogate, a key that is not a string or a
     value that JSON does not have: `json` alone would write keys 1 and "1" alike, and NaN as a word no reader takes.

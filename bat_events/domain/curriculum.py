@@ -11,7 +11,7 @@ from typing import Literal
 from bat_events.domain.evaluation import StageMeans
 from bat_events.domain.vocabulary import Stage
 
-TIE = 1e-12  # facts section 4: closer means are ties, and ties take the earliest stage
+TIE = 1e-12  # the reference's: closer means are ties, and ties take the earliest stage
 
 Reading = Literal["reached", "raw"]
 Verdict = Literal["baseline", "promoted", "held"]
@@ -34,7 +34,7 @@ def choose_target(
     reading: Reading = "reached",
     minimum_n: int = 1,
 ) -> Target:
-    """The next round's target stage (facts section 4).
+    """The next round's target stage (docs/rules.md).
 
     "baseline" (the first report) and "promoted": the candidate's weakest stage. "held": the stage that fell most
     against `baseline` where any fell, else the weakest. Stages with fewer than `minimum_n` cells to read are skipped.

@@ -1,7 +1,7 @@
 """Aggregates of one held-out evaluation, and the paired comparison of two.
 
 Overall, Task and Agentic are means of the track means, so a track with more cells weighs no more than another
-(facts section 4). A cell that could not be scored is not in the list: it is missing, never zero.
+(docs/rules.md). A cell that could not be scored is not in the list: it is missing, never zero.
 """
 
 import math

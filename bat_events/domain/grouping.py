@@ -44,7 +44,7 @@ def rollout_seed(campaign_seed: int, group: str, index: int) -> int:
 
 
 def group_advantages(rewards: Sequence[float | None]) -> list[float | None]:
-    """reward - mean of the group's rewards, without division by their deviation (facts section 6).
+    """reward - mean of the group's rewards, without division by their deviation (docs/rules.md).
 
     A missing reward (None) has no advantage and does not move the mean. Fewer than two rewards compare with nothing:
     all advantages are then None and the group is not trainable. Raises ValueError on a reward that is not finite.

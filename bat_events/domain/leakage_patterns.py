@@ -14,7 +14,7 @@ FORBIDDEN_PARTS = (
     "workspace_path",
     "correction_text",
 )
-# Whole field names that the reference lets through (facts section 3).
+# Whole field names that the reference lets through (docs/rules.md).
 FORBIDDEN_NAMES = (
     "answer",
     "answers",

@@ -17,7 +17,7 @@ Mode = Literal["paired", "reference"]
 
 @dataclass(frozen=True, kw_only=True)
 class GateSettings:
-    """Thresholds, in score points. The reference ones are those of facts section 4; a drop is old minus new."""
+    """Thresholds, in score points. The reference ones are the published rule's; a drop is old minus new."""
 
     overall_drop: float = 0.01
     task_drop: float = 0.03

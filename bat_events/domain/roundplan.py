@@ -1,7 +1,7 @@
 """The plan of a round: which practice state stands in which slot of which step.
 
 Every step holds 4 groups of the target stage, 2 of the other four stages (alternating pairwise from step to step) and
-2 end to end (facts section 2). Each pool goes through its tracks and outcomes in a balanced order, so that a round cut
+2 end to end (docs/rules.md). Each pool goes through its tracks and outcomes in a balanced order, so that a round cut
 short, or a round of few steps, is as even as a full one. No state is used twice in a round.
 """
 

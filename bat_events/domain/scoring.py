@@ -75,7 +75,7 @@ class GradeSummary:
 
 
 def stage_score(items: Sequence[ScoredItem]) -> float | None:
-    """Mean of the applicable items, all of equal weight (facts section 1.3); None where none applies.
+    """Mean of the applicable items, all of equal weight (docs/rules.md); None where none applies.
 
     Raises ValueError on a score outside [0, 1] and on an item that occurs twice.
     """
@@ -108,7 +108,7 @@ def grade_summary(grade: GradedRollout, focus: Focus = Focus.E2E) -> GradeSummar
 
 
 def execution_cap(calls: Sequence[tuple[int | None, bool]]) -> float:
-    """1 if at least one call exited 0 and some call changed the workspace, else 0 (facts section 1.3, execution gate).
+    """1 if at least one call exited 0 and some call changed the workspace, else 0 (docs/rules.md, execution gate).
 
     `calls` holds (exit code, or None where the runtime cut the call short; whether the call changed the workspace),
     both from receipts that the runtime issued.
@@ -118,12 +118,12 @@ def execution_cap(calls: Sequence[tuple[int | None, bool]]) -> float:
 
 
 def local_reward(score: float, cap: float) -> float:
-    """min(stage score, cap): the reward of a stage-local rollout (facts section 1.3)."""
+    """min(stage score, cap): the reward of a stage-local rollout (docs/rules.md)."""
     return min(unit_interval(score, "the stage"), unit_interval(cap, "the execution cap"))
 
 
 def e2e_reward(agentic: float, task: float, cap: float) -> float:
-    """min(0.5 Agentic + 0.5 task, cap): the reward of an end-to-end rollout (facts section 1.3)."""
+    """min(0.5 Agentic + 0.5 task, cap): the reward of an end-to-end rollout (docs/rules.md)."""
     overall = 0.5 * unit_interval(agentic, "Agentic") + 0.5 * unit_interval(task, "the task")
     return min(overall, unit_interval(cap, "the execution cap"))
 

@@ -17,7 +17,7 @@ STAGE_WEIGHTS: Mapping[Stage, float] = MappingProxyType(
 
 
 def agentic_score(scores: Mapping[Stage, float | None], applicable: Collection[Stage] = tuple(Stage)) -> float | None:
-    """sum(weight x score) / sum(weight) over the applicable stages (facts section 1.1).
+    """sum(weight x score) / sum(weight) over the applicable stages (docs/rules.md).
 
     None where an applicable stage has no score or where no stage applies. Scores of stages that do not apply are
     ignored. Raises ValueError on a score that is NaN or outside [0, 1].
@@ -38,7 +38,7 @@ def agentic_score(scores: Mapping[Stage, float | None], applicable: Collection[S
 
 
 def overall_score(task: float | None, agentic: float | None) -> float | None:
-    """Half task, half agentic (facts section 1.1); None where either is missing. Raises ValueError outside [0, 1]."""
+    """Half task, half agentic (docs/rules.md); None where either is missing. Raises ValueError outside [0, 1]."""
     if task is None or agentic is None:
         return None
     return 0.5 * unit_interval(task, "the task") + 0.5 * unit_interval(agentic, "Agentic")

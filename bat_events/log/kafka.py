@@ -16,7 +16,7 @@ from bat_events.log.topics import broker_name, plain_name
 
 __all__ = ["KafkaReactorLog", "KafkaReader", "KafkaWorkerLog", "KafkaWriter", "partitions_of"]
 
-_TRANSACTION_TIMEOUT_MS = 10_000  # a killed transaction holds the last stable offset this long (lessons 35)
+_TRANSACTION_TIMEOUT_MS = 10_000  # a killed transaction holds the last stable offset this long
 
 
 def _no_crash(_: str) -> None:

@@ -17,7 +17,7 @@ from bat_events.policy.interface import ExecuteCode, FinalAnswer
 from bat_events.sandbox.interface import Limits, Receipt, Sandbox, SandboxFault, SandboxPool, SandboxUnavailable
 from bat_events.sandbox.observation import render_observation
 
-MAX_BREACHES = 2  # the first is blocked and shown, the second ends the rollout with zero (facts section 1.6)
+MAX_BREACHES = 2  # the first is blocked and shown, the second ends the rollout with zero (the rule of AutoMedBench)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ CallEnd = Literal["exited", "timeout", "memory", "output", "processes", "disk", 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of one call (design: facts section 5, scaled by the campaign's settings)."""
+    """Limits of one call (the reference's, scaled by the campaign's settings)."""
 
     timeout_s: float = 10.0
     memory_bytes: int = 1 << 30

@@ -1,4 +1,4 @@
-"""Target selection: facts section 4."""
+"""Target selection: docs/rules.md."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Aggregates of an evaluation and the paired comparison: facts section 4."""
+"""Aggregates of an evaluation and the paired comparison: docs/rules.md."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The leakage gate's first checks: facts section 3, with the evasions that the reference let through."""
+"""The leakage gate's first checks: docs/rules.md, with the evasions that the reference let through."""
 
 from collections.abc import Mapping
 

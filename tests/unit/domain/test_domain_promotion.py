@@ -1,4 +1,4 @@
-"""The gate in both modes: facts section 4 and 8.5."""
+"""The gate in both modes: docs/rules.md."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The round plan: facts section 2."""
+"""The round plan: docs/rules.md."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

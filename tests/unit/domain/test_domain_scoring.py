@@ -1,4 +1,4 @@
-"""Stage scores, the execution cap and rewards: facts section 1.3."""
+"""Stage scores, the execution cap and rewards: docs/rules.md."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Agentic and Overall: facts section 1.1."""
+"""Agentic and Overall: docs/rules.md."""
 
 import math
 
@@ -88,7 +88,7 @@ def test_a_score_outside_its_range_is_refused(bad: float) -> None:
 
 @pytest.mark.parametrize(
     ("task", "agentic", "overall"),
-    # Percentages of the paper (facts section 6), which rounds to one decimal.
+    # Percentages of the paper (docs/rules.md), which rounds to one decimal.
     [
         (42.1, 64.7, 53.4),
         (28.4, 11.3, 19.9),
