@@ -1,6 +1,7 @@
 """`bat-events campaign …`."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -83,10 +84,7 @@ def pause(ctx: typer.Context, campaign: Name = None, reason: Reason = "asked for
     """Ask for no new work; what is in flight ends. `resume` goes on."""
     from bat_events.producers import campaigns
 
-    with errors(), reading(settings_of(ctx), "campaign") as context:
-        known = _name(context, campaign)
-        campaigns.pause(context, known, reason)
-        say(f"campaign {known} is paused")
+    _control(ctx, campaign, reason, campaigns.pause, "is paused")
 
 
 @app.command()
@@ -94,10 +92,7 @@ def resume(ctx: typer.Context, campaign: Name = None, reason: Reason = "asked fo
     """Go on with a paused campaign."""
     from bat_events.producers import campaigns
 
-    with errors(), reading(settings_of(ctx), "campaign") as context:
-        known = _name(context, campaign)
-        campaigns.resume(context, known, reason)
-        say(f"campaign {known} goes on")
+    _control(ctx, campaign, reason, campaigns.resume, "goes on")
 
 
 @app.command()
@@ -105,10 +100,16 @@ def cancel(ctx: typer.Context, campaign: Name = None, reason: Reason = "asked fo
     """End a campaign for good."""
     from bat_events.producers import campaigns
 
+    _control(ctx, campaign, reason, campaigns.cancel, "is cancelled")
+
+
+def _control(
+    ctx: typer.Context, campaign: str | None, reason: str, act: Callable[[Context, str, str], object], done: str
+) -> None:
     with errors(), reading(settings_of(ctx), "campaign") as context:
         known = _name(context, campaign)
-        campaigns.cancel(context, known, reason)
-        say(f"campaign {known} is cancelled")
+        act(context, known, reason)
+        say(f"campaign {known} {done}")
 
 
 def _name(context: Context, campaign: str | None) -> str:
