@@ -1,7 +1,8 @@
 """Avro <-> event, strictly: what was written is what is read, or a typed error says where.
 
 The body's SHA-256 stands in the envelope, so a flipped bit that still decodes is found. Writer schemas are looked up by
-digest among the committed ones and those learnt from the schema topic; an older version is resolved by Avro's rules.
+digest among the committed ones and those learnt from the schema topic. An event of an earlier version is read as that
+version and upcast here, so that every reader sees the newest one; its envelope stays as it was recorded.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from pydantic import ValidationError
 from bat_events.domain.canonical import canonical_json
 from bat_events.errors import BadBody, BadEnvelope, UnknownSchema
 from bat_events.events.avro import schema_of, to_avro
-from bat_events.events.base import Event, event_type, event_types
+from bat_events.events.base import Event, event_type, event_versions, newest
 from bat_events.events.envelope import Envelope, from_headers, to_headers
 from bat_events.events.fact import Fact
 from bat_events.log.interface import Record
@@ -31,9 +32,13 @@ __all__ = ["Codec", "Fact", "Schema", "make_schema", "schema_file", "schema_fold
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """One Avro schema; `digest` is SHA-256 of its canonical JSON (Avro's own fingerprint ignores logical types)."""
+    """One Avro schema; `digest` is SHA-256 of its canonical JSON (Avro's own fingerprint ignores logical types).
+
+    `ce_type` is the version of an event that it belongs to, such as `bat.RoundPlanned.v1`.
+    """
 
     digest: str
+    ce_type: str
     text: bytes
     parsed: Any
 
@@ -41,18 +46,23 @@ class Schema:
 def make_schema(data: dict[str, Any]) -> Schema:
     """A schema from its JSON data."""
     text = canonical_json(data)
-    return Schema(digest=hashlib.sha256(text).hexdigest(), text=text, parsed=fastavro.parse_schema(json.loads(text)))
+    return Schema(
+        digest=hashlib.sha256(text).hexdigest(),
+        ce_type=f"bat.{data.get('name')}.v{data.get('version')}",
+        text=text,
+        parsed=fastavro.parse_schema(json.loads(text)),
+    )
 
 
 @cache
 def schema_for(cls: type[Event]) -> Schema:
-    """The current schema of an event type."""
+    """The schema of an event type, in the version of the class."""
     return make_schema(schema_of(cls))
 
 
 def schema_file(cls: type[Event]) -> str:
-    """The name of an event type's committed schema file."""
-    return f"{cls.__name__}.v{cls.VERSION}.avsc"
+    """The name of an event type's committed schema file, in the version of the class."""
+    return f"{cls.type_name()}.v{cls.VERSION}.avsc"
 
 
 def schema_folder() -> Path:
@@ -68,7 +78,7 @@ class Codec:
         for path in sorted(schema_folder().glob("*.avsc")):
             schema = make_schema(json.loads(path.read_bytes()))
             self._schemas[schema.digest] = schema
-        for cls in event_types():
+        for cls in event_versions():
             self._schemas.setdefault(schema_for(cls).digest, schema_for(cls))
 
     def learn(self, text: bytes) -> str:
@@ -107,17 +117,25 @@ class Codec:
         if cls is None or writer is None:
             missing = f"type {envelope.type}" if cls is None else f"schema {envelope.schema_digest}"
             raise UnknownSchema(f"{missing} is not known here: install a newer bat-events", **where)  # type: ignore[arg-type]
-        if writer.parsed["name"].rpartition(".")[2] != cls.__name__:
-            raise BadBody(f"schema {writer.parsed['name']} is not that of {envelope.type}", **where)  # type: ignore[arg-type]
+        if writer.ce_type != envelope.type:
+            raise BadBody(f"the schema of {writer.ce_type} is not that of {envelope.type}", **where)  # type: ignore[arg-type]
         if hashlib.sha256(record.value).hexdigest() != envelope.body_digest:
             raise BadBody("the body's SHA-256 is not the envelope's: the bytes were changed or cut", **where)  # type: ignore[arg-type]
         if record.topic != cls.TOPIC:
             raise BadEnvelope(f"{envelope.type} does not belong on this topic", **where)  # type: ignore[arg-type]
-        event = self._body(cls, writer, record.value, where)
-        return Fact(event=event, envelope=envelope, topic=cls.TOPIC, partition=record.partition, offset=record.offset)
+        written, event = self._body(cls, writer, record.value, where)
+        return Fact(
+            event=event,
+            envelope=envelope,
+            topic=cls.TOPIC,
+            partition=record.partition,
+            offset=record.offset,
+            earlier=None if event is written else written,
+        )
 
     @staticmethod
-    def _body(cls: type[Event], writer: Schema, value: bytes, where: dict[str, Any]) -> Event:
+    def _body(cls: type[Event], writer: Schema, value: bytes, where: dict[str, Any]) -> tuple[Event, Event]:
+        """The event as it was written, and in the newest version."""
         buffer = io.BytesIO(value)
         reader = schema_for(cls)
         try:
@@ -141,7 +159,8 @@ class Codec:
         if buffer.tell() != len(value):
             raise BadBody(f"{len(value) - buffer.tell()} bytes trail the {cls.__name__}", **where)
         try:
-            return cls.model_validate(data)
+            written = cls.model_validate(data)
+            return written, newest(written)
         except ValidationError as error:
             first = error.errors()[0]
             path = ".".join(str(part) for part in first["loc"])

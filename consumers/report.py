@@ -8,6 +8,7 @@ from bat_events.events.boundary import (
     ComparatorReport,
     Effect,
     EvaluationReported,
+    FailureCount,
     StageEffect,
     StageReport,
     TrackEffect,
@@ -20,7 +21,7 @@ DIGITS = 4
 
 
 def cell_of(event: EvaluationCellScored) -> Cell:
-    """A cell event as the domain's cell."""
+    """A cell event as the domain's cell. Raises ValueError on a failure that is in no closed category."""
     return Cell(
         track=event.track,
         task=event.task,
@@ -29,6 +30,7 @@ def cell_of(event: EvaluationCellScored) -> Cell:
         stages={part.stage: part.score for part in event.stages},
         reached=frozenset(part.stage for part in event.stages if part.reached),
         applicable=frozenset(part.stage for part in event.stages),
+        failures=event.failures,
     )
 
 
@@ -67,6 +69,9 @@ def make_report(
             for stage, means in summary.stages.items()
         ),
         comparators=tuple(_compared(digest, paired(cells, found)) for digest, found in comparators.items() if found),
+        failures=tuple(
+            FailureCount(stage=stage, code=code, cells=count) for (stage, code), count in summary.failures.items()
+        ),
     )
 
 

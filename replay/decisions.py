@@ -257,7 +257,7 @@ class _Walker:
 def _first_difference(decision: _Decision, draft: Draft) -> tuple[str, object, object] | None:
     envelope = decision.fact.envelope
     sides = (
-        ("ce_type", envelope.type, draft.event.ce_type()),
+        ("ce_type", decision.fact.event.ce_type(), draft.event.ce_type()),  # recorded in whatever version
         ("bat_cause", envelope.cause, draft.cause),
         ("bat_ordinal", envelope.ordinal, draft.ordinal),
         ("key", decision.entry.key.decode(errors="replace"), draft.key),

@@ -38,12 +38,24 @@ def _sides(fact: Fact, report: EvaluationReported, index: Index) -> Iterator[Sid
     yield ("cells", report.cells, sum(part.cells for part in report.tracks))
     for name in ("overall", "task", "agentic"):
         yield _mean(name, getattr(report, name), [getattr(part, name) for part in report.tracks])
+    yield from _failures(report)
     for part in report.tracks:
         yield _mean(f"tracks.{part.track}.overall", part.overall, [part.task, part.agentic])
     for comparator in report.comparators:
         if comparator.comparator not in request.comparators:
             yield ("comparators", comparator.comparator, f"one of {list(request.comparators)}")
         yield from _comparator(comparator, report, _first_report(index, comparator.comparator))
+
+
+def _failures(report: EvaluationReported) -> Iterator[Side]:
+    """Counts of closed categories, where they were recorded: each once, in order, in no more cells than there are."""
+    if report.failures is None:
+        return
+    kinds = [f"{part.stage}:{part.code}" for part in report.failures]
+    yield ("failures", kinds, sorted(set(kinds)))
+    cells = {part.stage: part.cells for part in report.stages}
+    for part in report.failures:
+        yield (f"failures.{part.stage}:{part.code}.cells", part.cells, min(part.cells, cells.get(part.stage, 0)))
 
 
 def _first_report(index: Index, checkpoint: str) -> EvaluationReported | None:

@@ -35,7 +35,7 @@ _TAKEN = (
     ("CheckpointProduced", "candidates", "training is an effect"),
     ("TrainingFailed", "failures of training", "training is an effect"),
     ("TrainingRewound", "rewinds of training", "training is an effect"),
-    ("EvaluationReported", "track and stage means, paired intervals", "held-out cells are not read"),
+    ("EvaluationReported", "track and stage means, failures, paired intervals", "held-out cells are not read"),
     ("HeldoutFingerprintsPublished", "fingerprints", "held-out texts are not read"),
 )
 

@@ -64,9 +64,10 @@ def crossing_rows(record: Record, fact: Fact | None) -> Iterator[dict[str, Any]]
         note = f"{len(record.value)} bytes that are no event"
         yield same | _row("body", "*", "undecodable", [], permitted=False, note=note)
         return
-    leaves: dict[str, list[Any]] = {path: [] for path in body_kinds(type(fact.event))}
-    _collect(fact.event, "", leaves)
-    for path, kind in body_kinds(type(fact.event)).items():
+    crossed = fact.written  # not its upcast, which may lack something that crossed
+    leaves: dict[str, list[Any]] = {path: [] for path in body_kinds(type(crossed))}
+    _collect(crossed, "", leaves)
+    for path, kind in body_kinds(type(crossed)).items():
         yield same | _body(path, kind, leaves[path])
 
 

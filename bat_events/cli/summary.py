@@ -5,8 +5,10 @@ from typing import Any
 from rich.table import Table
 
 from bat_events.deciders.campaign import CampaignView, RoundView
+from bat_events.events.boundary import EvaluationReported
 from bat_events.events.promotion import CheckpointPromoted
 
+_FAILURES_SHOWN = 4
 COLUMNS = ("round", "target_stage", "decision", "why", "Task", "Agentic", "Overall", "best-so-far")
 
 
@@ -34,7 +36,15 @@ def _row(view: RoundView) -> dict[str, Any]:
         "rollouts_failed": view.failed,
         "rewards_withheld": view.withheld,
         "checkpoint": None if view.produced is None else view.produced.checkpoint,
+        "failures": _failures(report),
     }
+
+
+def _failures(report: EvaluationReported | None) -> list[dict[str, Any]] | None:
+    """None where there is no report yet, or one of a time when failures were not recorded."""
+    if report is None or report.failures is None:
+        return None
+    return [part.model_dump(mode="json") for part in report.failures]
 
 
 def table(view: CampaignView) -> Table:
@@ -53,6 +63,22 @@ def table(view: CampaignView) -> Table:
         shown = [row[name] for name in COLUMNS]
         out.add_row(*("-" if v is None else f"{v:.4f}" if isinstance(v, float) else str(v) for v in shown))
     return out
+
+
+def failure_line(view: CampaignView) -> str | None:
+    """One line: the most frequent failures of the best checkpoint so far; None where none is known of it."""
+    decisions = [view.rounds[number].decision for number in sorted(view.rounds)]
+    best = next((decision.best_so_far for decision in reversed(decisions) if decision is not None), None)
+    reports = [view.rounds[number].report for number in sorted(view.rounds)]
+    report = next((report for report in reports if report is not None and report.checkpoint == best), None)
+    if report is None or report.failures is None:
+        return None
+    where = f"best so far, round {report.round}"
+    if not report.failures:
+        return f"{where}: no failure in {report.cells} cells"
+    most = sorted(report.failures, key=lambda part: -part.cells)[:_FAILURES_SHOWN]  # ties in order of stage and code
+    shown = ", ".join(f"{part.stage}:{part.code} {part.code.meaning} {part.cells / report.cells:.0%}" for part in most)
+    return f"{where}: most frequent failures, in % of {report.cells} cells: {shown}"
 
 
 def as_json(view: CampaignView, **more: Any) -> dict[str, Any]:

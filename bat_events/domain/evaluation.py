@@ -5,14 +5,16 @@ Overall, Task and Agentic are means of the track means, so a track with more cel
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bat_events.domain.stages import agentic_score, overall_score, unit_interval
 from bat_events.domain.statistics import PairedDifference, one_sample, stratified
-from bat_events.domain.vocabulary import Stage, Track
+from bat_events.domain.vocabulary import FailureCode, Stage, Track
 
 CellKey = tuple[Track, str, int]  # track, task, repeat
+Failure = tuple[Stage, FailureCode]
 ALL_STAGES = frozenset(Stage)
 
 
@@ -20,8 +22,8 @@ ALL_STAGES = frozenset(Stage)
 class Cell:
     """One scored cell of the evaluation matrix.
 
-    `stages` has a score in [0, 1] for exactly the `applicable` stages; one that was not `reached` scores 0.
-    Raises ValueError where that does not hold.
+    `stages` has a score in [0, 1] for exactly the `applicable` stages; one that was not `reached` scores 0. `failures`
+    are the grader's, as stage:code, each of an applicable stage. Raises ValueError where that does not hold.
     """
 
     track: Track
@@ -31,6 +33,7 @@ class Cell:
     stages: Mapping[Stage, float]
     reached: frozenset[Stage]
     applicable: frozenset[Stage] = ALL_STAGES
+    failures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         where = f"cell {name_of(self.key)}"
@@ -44,6 +47,14 @@ class Cell:
             unit_interval(score, f"stage {stage} in {where}")
             if stage not in self.reached and score != 0.0:
                 raise ValueError(f"{where} scores {score} in stage {stage}, which was not reached: that must be 0")
+        for stage, code in self.failed:
+            if stage not in self.applicable:
+                raise ValueError(f"{where} has failure {stage}:{code}, but only {_names(self.applicable)} apply")
+
+    @property
+    def failed(self) -> frozenset[Failure]:
+        """What fired in this cell, each once."""
+        return frozenset(parse_failure(text, f"cell {name_of(self.key)}") for text in self.failures)
 
     @property
     def key(self) -> CellKey:
@@ -87,7 +98,10 @@ class StageMeans:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The aggregates of one evaluation; stages that apply to no cell are absent."""
+    """The aggregates of one evaluation; stages that apply to no cell are absent.
+
+    `failures` counts the cells in which each stage's code fired, in order of stage and code; what fired in none is absent.
+    """
 
     n: int
     overall: float
@@ -95,6 +109,7 @@ class Summary:
     agentic: float
     tracks: Mapping[Track, TrackMeans]
     stages: Mapping[Stage, StageMeans]
+    failures: Mapping[Failure, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +162,19 @@ def summarise(cells: Sequence[Cell]) -> Summary:
         agentic=_mean([means.agentic for means in tracks.values()]),
         tracks=tracks,
         stages={stage: means for stage in Stage if (means := _stage_means(stage, by_track)) is not None},
+        failures=dict(sorted(Counter(failure for cell in cells for failure in cell.failed).items())),
     )
+
+
+def parse_failure(text: str, where: str = "a cell") -> Failure:
+    """The parts of a failure such as S3:E4. Raises ValueError naming what is allowed."""
+    stage, _, code = text.partition(":")
+    try:
+        return Stage(stage), FailureCode(code)
+    except ValueError:
+        raise ValueError(
+            f"{where} has failure {text!r}: write STAGE:CODE, a stage of {_names(Stage)} and a code of {_names(FailureCode)}"
+        ) from None
 
 
 def check_matrix(cells: Sequence[Cell], expected: Collection[CellKey]) -> MatrixCheck:
@@ -239,5 +266,5 @@ def _certain(score: float | None) -> float:
     return score
 
 
-def _names(stages: Collection[Stage]) -> str:
-    return ", ".join(sorted(stages)) or "none"
+def _names(words: Iterable[str]) -> str:
+    return ", ".join(sorted(words)) or "none"

@@ -1,7 +1,8 @@
 """The closed words of the system: the same names in code, schemas, command line and documents.
 
 Every enum here is closed by design: adding a member is a schema change (see docs/events.md). Open sets, such as
-reasons and failure types, are plain strings in events and never enums.
+reasons, are plain strings in events and never enums. Failures are open strings too, except across the evaluation
+boundary, where only a `FailureCode` passes.
 """
 
 from enum import StrEnum
@@ -15,6 +16,30 @@ class Stage(StrEnum):
     S3 = "S3"  # validate
     S4 = "S4"  # infer
     S5 = "S5"  # submit
+
+
+class FailureCode(StrEnum):
+    """AutoMedBench's failure codes: what kind of thing went wrong in a stage."""
+
+    E1 = "E1"  # hallucinated resource: a package, path or model that does not exist
+    E2 = "E2"  # time or resources: a limit ended the work
+    E3 = "E3"  # logic or no work: the wrong thing was done, or nothing
+    E4 = "E4"  # exception: the code stopped with an error
+    E5 = "E5"  # format: the work is there, in a form that does not count
+
+    @property
+    def meaning(self) -> str:
+        """The code in words, for people."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    FailureCode.E1: "hallucinated resource",
+    FailureCode.E2: "time or resources",
+    FailureCode.E3: "logic or no work",
+    FailureCode.E4: "exception",
+    FailureCode.E5: "format",
+}
 
 
 class Focus(StrEnum):

@@ -1,7 +1,8 @@
 """Typed events -> Avro schemas, and converters between their values.
 
 The pydantic models are the source; `schemas/*.avsc` are made from them (`make schemas`), committed, and checked by a test.
-A committed schema is never edited: a changed event gets a new VERSION and a new file.
+A committed schema is never edited: a changed event gets a new VERSION and a new file, and its earlier version stays in
+events/old. A record's name in the schema is the same in every version.
 """
 
 import types
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from bat_events.events.base import Event
-from bat_events.events.types import FixedHex
+from bat_events.events.types import AvroDefault, FixedHex
 
 NAMESPACE = "bat.events"
 _PRIMITIVES: dict[Any, str] = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes"}
@@ -39,10 +40,14 @@ def _record(cls: type[BaseModel], named: set[str]) -> dict[str, Any]:
             field: dict[str, Any] = {"name": name, "type": _type(_annotation(info), named)}
         except TypeError as error:
             raise TypeError(f"{cls.__name__}.{name}: {error}") from None
+        for item in info.metadata:
+            if isinstance(item, AvroDefault):
+                field["default"] = item.value
         if info.description:
             field["doc"] = _doc(info.description)
         fields.append(field)
-    return {"type": "record", "name": cls.__name__, "namespace": NAMESPACE, "doc": _doc(cls.__doc__), "fields": fields}
+    name = cls.type_name() if issubclass(cls, Event) else cls.__name__
+    return {"type": "record", "name": name, "namespace": NAMESPACE, "doc": _doc(cls.__doc__), "fields": fields}
 
 
 def _annotation(info: FieldInfo) -> Any:

@@ -1,12 +1,12 @@
 """What crosses the evaluation boundary: numbers, closed enums and fixed-length ids that stand on an open topic."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from bat_events.domain.vocabulary import Stage, Track
+from bat_events.domain.vocabulary import FailureCode, Stage, Track
 from bat_events.events.base import Event
-from bat_events.events.types import Choice, Digest, NonNegative, Record, Seq, Unit
+from bat_events.events.types import AvroDefault, Choice, Digest, NonNegative, Positive, Record, Seq, Unit
 
 
 class Effect(Record):
@@ -64,10 +64,19 @@ class StageReport(Record):
     reached_cells: NonNegative
 
 
+class FailureCount(Record):
+    """In how many cells one closed kind of failure fired in one stage; a kind that fired in none is left out."""
+
+    stage: Choice[Stage]
+    code: Choice[FailureCode]
+    cells: Positive
+
+
 class EvaluationReported(Event):
     """The aggregates of one evaluation, rounded to 1e-4. Overall, Task and Agentic are means of the track means."""
 
     TOPIC: ClassVar[str] = "boundary.report"
+    VERSION: ClassVar[int] = 2
     round: NonNegative
     checkpoint: Digest
     cells: NonNegative
@@ -78,6 +87,9 @@ class EvaluationReported(Event):
     tracks: Seq[TrackReport]
     stages: Seq[StageReport]
     comparators: Seq[ComparatorReport]
+    failures: Annotated[Seq[FailureCount] | None, AvroDefault(None)] = Field(
+        description="in order of stage and code; null where failures were not recorded (version 1)"
+    )
 
 
 class HeldoutFingerprintsPublished(Event):

@@ -1,6 +1,7 @@
 """Writes `schemas/*.avsc` from the typed events: `python -m bat_events.events.schema_files`.
 
 A file that exists is never changed: a changed event needs a new VERSION, which makes a new file beside the old one.
+Earlier versions (events/old) are compared with their files too.
 """
 
 import json
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from bat_events.codec import schema_file, schema_folder
 from bat_events.events.avro import schema_of
-from bat_events.events.base import event_types
+from bat_events.events.base import event_versions
 
 
 def render(schema: object) -> str:
@@ -20,7 +21,7 @@ def render(schema: object) -> str:
 def write(folder: Path, *, overwrite: bool = False) -> list[str]:
     """Write what is missing and return the names of files that differ from their event and were left alone."""
     differing = []
-    for cls in event_types():
+    for cls in event_versions():
         path = folder / schema_file(cls)
         text = render(schema_of(cls))
         if not path.exists() or overwrite:

@@ -20,6 +20,13 @@ class FixedHex:
         self.size = size
 
 
+class AvroDefault:
+    """Marks a field that a later version added: `value` (as JSON) is what Avro's rules read of events without it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 def _hex_from_bytes(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value
 

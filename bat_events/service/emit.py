@@ -7,6 +7,7 @@ from datetime import datetime
 
 from bat_events.codec import Codec, schema_for
 from bat_events.deciders.interface import Draft
+from bat_events.events.base import OldEvent
 from bat_events.events.envelope import Cut, Envelope
 from bat_events.log.interface import Outgoing
 from bat_events.log.topics import partition_of
@@ -35,7 +36,14 @@ def outgoing(
     cut: Cut | None = None,
     traceparent: str | None = None,
 ) -> Outgoing:
-    """The record of a draft. `partitions` gives each topic's partition count."""
+    """The record of a draft. `partitions` gives each topic's partition count.
+
+    Raises TypeError for an earlier version of an event: only the newest is written.
+    """
+    if isinstance(draft.event, OldEvent):
+        raise TypeError(
+            f"{draft.event.ce_type()} is only read: write {draft.event.SUCCESSOR.ce_type()} or what follows it"
+        )
     body = Codec.encode_body(draft.event)
     topic = draft.event.TOPIC
     key = draft.key.encode()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bat_events.deciders.interface import Draft
-from bat_events.domain.vocabulary import Focus, Outcome, Pool, Stage, Track
+from bat_events.domain.vocabulary import FailureCode, Focus, Outcome, Pool, Stage, Track
 from bat_events.events.bank import (
     LeakageCheck,
     LeakageVerdict,
@@ -23,6 +23,7 @@ from bat_events.events.boundary import (
     ComparatorReport,
     Effect,
     EvaluationReported,
+    FailureCount,
     HeldoutFingerprintsPublished,
     StageEffect,
     StageReport,
@@ -172,6 +173,10 @@ def report(round: int, checkpoint: str, overall: float, against: Sequence[str] =
                 stages=tuple(StageEffect(stage=s, effect=effect) for s in Stage),
             )
             for other in against
+        ),
+        failures=(
+            FailureCount(stage=Stage.S1, code=FailureCode.E5, cells=3),
+            FailureCount(stage=Stage.S3, code=FailureCode.E3, cells=10),
         ),
     )
 

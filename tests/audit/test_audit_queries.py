@@ -11,8 +11,13 @@ from bat_events.audit.errors import QueryRefused
 from bat_events.audit.file import AuditFile
 from bat_events.audit.materialiser import Materialiser
 from bat_events.audit.run import NamedQuery, list_queries, run_query
+from bat_events.codec import Codec
+from bat_events.domain.vocabulary import FailureCode
 from bat_events.events.base import event_types
 from bat_events.events.ids import ROOT_CAUSE
+from bat_events.events.old.boundary import EvaluationReportedV1
+from bat_events.log.interface import Record
+from tests.replay.memory import falsify
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +134,48 @@ def test_what_must_not_cross_is_found(file: AuditFile, materialiser: Materialise
         ("body", "checkpoint"),
         ("body", "*"),
     } <= found_paths
+
+
+def test_failures_are_shown_with_their_share_of_the_cells(filled: AuditFile, ask: Ask) -> None:
+    rows = [row for row in ask(filled, "failures") if row["round"] == 1]
+    assert [(row["stage"], row["code"], row["cells"], row["of_cells"], row["share"]) for row in rows] == [
+        ("S1", "E5", 3, 20, 0.15),
+        ("S3", "E3", 10, 20, 0.5),
+    ]
+    assert {row["recorded"] for row in rows} == {True}
+    assert {row["code"] for row in ask(filled, "failures", stage="S3")} == {"E3"}
+    assert {row["meaning"] for row in ask(filled, "failures")} == {
+        code.meaning for code in (FailureCode.E3, FailureCode.E5)
+    }
+
+
+def test_every_failure_code_has_its_meaning_in_the_query() -> None:
+    (query,) = [query for query in list_queries() if query.name == "failures"]
+    for code in FailureCode:
+        assert f"WHEN '{code}' THEN '{code.meaning}'" in query.sql
+        assert f"{code} {code.meaning}" in query.about
+
+
+def test_a_report_of_an_earlier_version_has_unknown_failures_and_crossed_as_it_was_written(
+    file: AuditFile, materialiser: Materialiser, ask: Ask
+) -> None:
+    found = records(campaign().out)
+    older = [_as_version_1(record) if record.topic == "boundary.report" else record for record in found]
+    materialiser.take(file.writer, older)
+    versions = ask(file, "SELECT DISTINCT version FROM events WHERE type = 'EvaluationReported'")
+    assert versions == [{"version": 1}]
+    rows = ask(file, "failures")
+    assert {(row["stage"], row["code"], row["cells"], row["share"]) for row in rows} == {(None, None, None, None)}
+    assert {row["recorded"] for row in rows} == {False}
+    crossed = [row for row in ask(file, "boundary_crossings") if row["type"] == "EvaluationReported"]
+    assert not [row["path"] for row in crossed if row["path"].startswith("failures")]
+    assert not [row for row in crossed if row["verdict"].startswith("NOT")]
+    assert ask(file, "anomalies") == []
+
+
+def _as_version_1(record: Record) -> Record:
+    now = Codec().decode(record).event
+    return falsify(record, event=EvaluationReportedV1.model_validate(now.model_dump(exclude={"failures"})))
 
 
 def test_cost_sums_only_what_was_measured(filled: AuditFile, ask: Ask) -> None:

@@ -182,6 +182,29 @@ def test_a_report_that_contradicts_itself_is_found(records: list[Record]) -> Non
     assert of(result, fact.id, Kind.FACT).field.endswith("overall.mean")
 
 
+@pytest.mark.parametrize(
+    ("failures", "field"),
+    [
+        ([("S1", "E3", 1000)], "failures.S1:E3.cells"),
+        ([("S2", "E1", 1), ("S1", "E3", 1)], "failures"),
+        ([("S1", "E3", 1), ("S1", "E3", 1)], "failures"),
+    ],
+)
+def test_failures_that_do_not_fit_the_report_are_found(
+    records: list[Record], failures: list[tuple[str, str, int]], field: str
+) -> None:
+    number, fact = pick(records, lambda f: isinstance(f.event, EvaluationReported))
+    counts = [{"stage": stage, "code": code, "cells": cells} for stage, code, cells in failures]
+    result = replay(swapped(records, number, falsify(records[number], body={"failures": counts})))
+    assert of(result, fact.id, Kind.FACT).field == field
+
+
+def test_failures_that_were_not_recorded_are_no_difference(records: list[Record]) -> None:
+    number, _ = pick(records, lambda f: isinstance(f.event, EvaluationReported))
+    older = swapped(records, number, falsify(records[number], body={"failures": None}))
+    assert replay_campaign(MemorySource(older)).exit_code == 0
+
+
 def test_a_cleared_verdict_with_a_failed_check_is_found(records: list[Record]) -> None:
     number, fact = pick(records, lambda f: isinstance(f.event, LeakageVerdict) and not f.event.cleared)
     result = replay(swapped(records, number, falsify(records[number], body={"cleared": True})))

@@ -1,6 +1,7 @@
 """The held-out plane's workers: what crosses the boundary is rounded numbers and keyed hashes, and missing is not zero."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from bat_events.codec import Fact
 from bat_events.consumers.evaluator import Evaluator, Fingerprinter, heldout_tasks, instance_texts
 from bat_events.consumers.leakage_gate import content_digest
 from bat_events.consumers.report import cell_of, make_report
-from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
+from bat_events.domain.vocabulary import FailureCode, Focus, Outcome, Split, Stage, Track
 from bat_events.events.boundary import EvaluationReported, HeldoutFingerprintsPublished
 from bat_events.events.heldout import CellStage, EvaluationCellFailed, EvaluationCellScored
 from bat_events.events.plan import EpisodeLimits, EvaluationPlan
@@ -103,19 +104,44 @@ def test_a_cells_event_is_read_with_exactly_its_stages() -> None:
             "stages": (
                 CellStage(stage=Stage.S1, score=0.5, reached=True),
                 CellStage(stage=Stage.S2, score=0.0, reached=False),
-            )
+            ),
+            "failures": ("S1:E5", "S2:E3"),
         }
     )
     cell = cell_of(event)
     assert cell.applicable == {Stage.S1, Stage.S2}
     assert cell.reached == {Stage.S1}
     assert dict(cell.stages) == {Stage.S1: 0.5, Stage.S2: 0.0}
+    assert cell.failed == {(Stage.S1, FailureCode.E5), (Stage.S2, FailureCode.E3)}
+
+
+def test_failures_are_reported_as_counts_of_cells_in_closed_categories() -> None:
+    first, second, *rest = cells(0.5)
+    failing = [
+        replace(first, failures=("S4:E2", "S1:E5", "S1:E5")),
+        replace(second, failures=("S1:E5", "S1:E1")),
+    ]
+    counts = [(part.stage, part.code, part.cells) for part in report([*failing, *rest]).failures or ()]
+    assert counts == [("S1", "E1", 1), ("S1", "E5", 2), ("S4", "E2", 1)]
+
+
+def test_an_evaluation_without_failures_says_none_and_not_unknown() -> None:
+    assert report(cells(0.5)).failures == ()
+
+
+def test_a_failure_of_no_closed_category_stops_the_report_and_is_named() -> None:
+    event = sample(EvaluationCellScored).model_copy(update={"failures": ("S1:E8",)})
+    with pytest.raises(ValueError, match=r"'S1:E8': write STAGE:CODE, .* a code of E1, E2, E3, E4, E5"):
+        cell_of(event)
 
 
 def test_every_cell_is_measured_and_one_report_follows(tmp_path: Path) -> None:
     found, made = evaluate(FakeLogContext.on(tmp_path, started(SMALL)), FakePool("exited"), request())
     assert [type(event) for event in found] == [EvaluationCellScored] * 3
     assert [event.repeat for event in found] == [0, 1, 2]
+    assert made.failures is not None
+    recorded = Counter(text for event in found if isinstance(event, EvaluationCellScored) for text in event.failures)
+    assert {f"{part.stage}:{part.code}": part.cells for part in made.failures} == recorded
     assert (made.checkpoint, made.cells, made.missing) == (name("base"), 3, 0)
     assert made.overall > 0.5  # the scripted actor always chooses right
 
@@ -148,6 +174,7 @@ def test_a_breach_zeroes_the_whole_cell_whatever_the_grader_says(
         assert event.task_score == 0.0
         assert {part.score for part in event.stages} == {0.0}
     assert (made.overall, made.task, made.agentic, made.missing) == (0.0, 0.0, 0.0, 0)
+    assert made.failures  # what the grader saw is counted, also of cells that are worth nothing
 
 
 def test_a_candidate_is_paired_with_the_comparators_first_cells_of_this_campaign(tmp_path: Path) -> None:

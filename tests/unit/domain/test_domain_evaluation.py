@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bat_events.domain.evaluation import Cell, check_matrix, paired, summarise
+from bat_events.domain.evaluation import Cell, check_matrix, paired, parse_failure, summarise
 from bat_events.domain.stages import agentic_score, overall_score
-from bat_events.domain.vocabulary import Stage, Track
+from bat_events.domain.vocabulary import FailureCode, Stage, Track
 
 ORDER = tuple(Stage)
 
@@ -226,3 +227,46 @@ def test_a_comparison_turned_round_is_its_negative(one: list[Cell], other: list[
     assert forth.mean == pytest.approx(-back.mean, abs=1e-12)
     if forth.lower80 is not None and back.upper80 is not None:
         assert forth.lower80 == pytest.approx(-back.upper80, abs=1e-9)
+
+
+def test_failures_count_the_cells_in_which_they_fired_in_order_of_stage_and_code() -> None:
+    found = summarise(
+        [
+            replace(cell(repeat=0), failures=("S5:E5", "S1:E3")),
+            replace(cell(repeat=1), failures=("S1:E3", "S1:E3", "S1:E1")),
+            cell(Track.REPORT),
+        ]
+    ).failures
+    assert list(found.items()) == [
+        ((Stage.S1, FailureCode.E1), 1),
+        ((Stage.S1, FailureCode.E3), 2),
+        ((Stage.S5, FailureCode.E5), 1),
+    ]
+    assert summarise([cell()]).failures == {}
+
+
+@pytest.mark.parametrize("text", ["S1:E9", "S6:E1", "E2E:E1", "E1", "", "S1:", "s1:e1", "S1:E1:E2", "S1: E1"])
+def test_a_failure_of_no_closed_category_is_refused_with_what_there_is(text: str) -> None:
+    with pytest.raises(ValueError, match=r"STAGE:CODE, a stage of S1, S2, S3, S4, S5 and a code of E1, E2, E3, E4, E5"):
+        parse_failure(text)
+    with pytest.raises(ValueError, match=r"cell vqa/t#0 has failure"):
+        replace(cell(), failures=(text,))
+
+
+def test_a_failure_in_a_stage_that_does_not_apply_is_refused() -> None:
+    only = frozenset({Stage.S1})
+    with pytest.raises(ValueError, match="S2:E4, but only S1 apply"):
+        Cell(
+            track=Track.VQA,
+            task="t",
+            repeat=0,
+            task_score=1.0,
+            stages={Stage.S1: 1.0},
+            reached=only,
+            applicable=only,
+            failures=("S2:E4",),
+        )
+
+
+def test_every_failure_code_says_what_it_means() -> None:
+    assert len({code.meaning for code in FailureCode}) == len(FailureCode) == 5
