@@ -13,25 +13,27 @@ from numpy.typing import NDArray
 from bat_events.benchmark.card import DETAILS, Card, Choice, right_choice
 from bat_events.benchmark.images import crop
 from bat_events.benchmark.metrics import ssim
+from bat_events.benchmark.skills.medskills import answers
 from bat_events.benchmark.skills.medskills import image as skill
-from bat_events.benchmark.tracks.rules import TrackRules
+from bat_events.benchmark.tracks.rules import Output, Reference, TrackRules
 from bat_events.domain.vocabulary import Split, Stage
 
 Image = NDArray[np.float64]
 AMPLITUDE = 0.45  # of artefacts: what tissue spans is 0.8
 _RESTORABLE = 0.94  # SSIM of what the prescribed choices restore
+_SOUND = 0.97  # of the track's metric on the case alone, all choices right
 _DRAWS = 24
 _IMBALANCE = 0.25  # of one frame under balanced noise
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One recorded case. `scan` and `truth`, the track's reference output, never enter a workspace."""
+    """One recorded case. `scan` and `reference`, the track's truth, never enter a workspace."""
 
     name: str
     raw: NDArray[np.uint8]  # (9, 32, 32) stored values
     scan: Image  # the clean image in the scanner's frame: what S1 to S3 should restore
-    truth: Image
+    reference: Reference
 
 
 def _unpose(image: Image, method: str, level: int) -> Image:
@@ -107,21 +109,24 @@ def _encode(values: Image, method: str, level: int, steady: int, rng: np.random.
 def record(rules: TrackRules, card: Card, split: Split, name: str, rng: np.random.Generator) -> Case:
     """Draw one case of a request and record it as the protocol says for the card.
 
-    Images whose own structure lies where the artefact lies cannot be restored by anyone: those are drawn again.
+    Images whose own structure lies where the artefact lies cannot be restored by anyone, and an answer on a boundary
+    cannot be told: those are drawn again.
     """
     choice = {stage: right_choice(card, stage) for stage in Stage}
     place = DETAILS.index(card.detail)
     best: tuple[float, Case] | None = None
     for _ in range(_DRAWS):
-        image, truth = rules.subject(crop(card.modality, split, 1.0 - place / 2, rng), place, rng)
-        scan = _unpose(image, *choice[Stage.S4])
+        subject = rules.subject(crop(card.modality, split, 1.0 - place / 2, rng), place, rng)
+        scan = _unpose(subject.image, *choice[Stage.S4])
         frames = _frames(_artefact(scan, *choice[Stage.S1], rng), *choice[Stage.S3], rng)
         raw = _encode(frames, *choice[Stage.S2], choice[Stage.S3].level, rng)
-        case = Case(name=name, raw=raw, scan=scan, truth=truth)
-        quality = ssim(restore(raw, choice), scan)
+        case = Case(name=name, raw=raw, scan=scan, reference=subject.reference)
+        restored = restore(raw, choice)
+        score = rules.metric([(hand_in(rules, restored, choice[Stage.S4], case), case.reference)])
+        quality = min(ssim(restored, scan) / _RESTORABLE, score / _SOUND)
         if best is None or quality > best[0]:
             best = (quality, case)
-        if quality >= _RESTORABLE:
+        if quality >= 1.0:
             break
     assert best is not None
     return best[1]
@@ -131,3 +136,12 @@ def restore(raw: NDArray[np.uint8], choice: Mapping[Stage, Choice]) -> Image:
     """What the choices of S1 to S3 make of a recorded case, in the scanner's frame."""
     values = skill.decode(raw, *choice[Stage.S2])
     return skill.clean(skill.merge(values, *choice[Stage.S3]), *choice[Stage.S1])
+
+
+def hand_in(rules: TrackRules, restored: Image, posed: Choice, case: Case) -> Output:
+    """What S4 makes of a restored case."""
+    image = skill.pose(restored, *posed)
+    array = skill.finish(image, rules.track.value)
+    said = answers.answer(image, array, rules.track.value, case.reference.question)
+    parsed = None if said is None or rules.parse is None else rules.parse(next(iter(said.values())))
+    return Output(array=array.astype(np.float64), answer=parsed)

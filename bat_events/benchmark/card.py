@@ -1,7 +1,8 @@
 """The card: four attributes that decide how a request's images were recorded, and so which choice is right at each stage.
 
 The protocol tables are published word for word in every prompt (formats.py) and are what the recording follows
-(acquisition.py); no right choice depends on one attribute alone, and both tracks share the tables.
+(acquisition.py). A stage's method follows one attribute and its level another, so no choice can be told from one alone; all
+tracks share the tables, so what is learned in one track holds in every other.
 """
 
 from dataclasses import dataclass
@@ -60,28 +61,30 @@ class Card:
 
 @dataclass(frozen=True)
 class Table:
-    """A protocol table: a pair of attributes to a place in a list of `size` entries."""
+    """A protocol table: an attribute's values to places in a list as long as theirs, in their order or by `step`."""
 
-    rows: str
-    columns: str | None
-    size: int
-    row_step: int = 1
+    attribute: str
+    step: int = 1
 
     def place(self, card: Card) -> int:
-        rank = dict(zip(ATTRIBUTES, card.ranks, strict=True))
-        return (self.row_step * rank[self.rows] + (rank[self.columns] if self.columns else 0)) % self.size
+        values = ATTRIBUTES[self.attribute]
+        return self.step * values.index(getattr(card, self.attribute)) % len(values)
 
 
 # (method table, level table) of each stage.
 PROTOCOL: dict[Stage, tuple[Table, Table]] = {
-    Stage.S1: (Table("artefact", None, 4), Table("strength", "detail", 3)),
-    Stage.S2: (Table("modality", None, 4), Table("artefact", "strength", 3)),
-    Stage.S3: (Table("modality", "detail", 4), Table("artefact", "detail", 3, 2)),
-    Stage.S4: (Table("artefact", "detail", 4), Table("modality", "strength", 3, 2)),
-    Stage.S5: (Table("modality", "strength", 4), Table("artefact", "detail", 3)),
+    Stage.S1: (Table("artefact"), Table("strength")),
+    Stage.S2: (Table("modality"), Table("detail")),
+    Stage.S3: (Table("artefact", 3), Table("detail", 2)),
+    Stage.S4: (Table("modality", 3), Table("strength", 2)),
+    Stage.S5: (Table("artefact"), Table("detail")),
 }
 # decoding kinds follow DECODERS' order by modality: ct window, mr scale, eye invert, us signed
 _DECODER_OF = {"ct": "window", "mr": "scale", "eye": "invert", "us": "signed"}
+
+
+# What a careless demonstrator does in a stage, whatever the card says.
+HABITS: dict[Stage, Choice] = {stage: Choice(methods[1], 2) for stage, methods in METHODS.items()}
 
 
 def right_choice(card: Card, stage: Stage) -> Choice:

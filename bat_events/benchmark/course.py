@@ -50,6 +50,9 @@ def inputs(instance: Instance, task_text: str) -> dict[str, bytes]:
         },
         "cases": instance.names,
     }  # fmt: skip
+    questions = {case.name: case.reference.question for case in instance.request.cases if case.reference.question}
+    if questions:
+        request["questions"] = questions
     files: dict[str, bytes] = {}
     with store.using(files, []):
         for case in instance.request.cases:
@@ -93,7 +96,8 @@ def start(instance: Instance, given: dict[str, bytes]) -> dict[str, bytes]:
         )
     if outcome is Outcome.FAILURE and focus is Focus.S5 and instance.unreadable is not None:
         # the batch stopped at the unreadable case and went on without it
-        del files[f"outputs/{instance.unreadable}.npy"]
+        for ending in ("npy", "json"):
+            files.pop(f"outputs/{instance.unreadable}.{ending}", None)
         record = json.loads(files["outputs/run.json"])
         record["cases"].remove(instance.unreadable)
         files["outputs/run.json"] = (json.dumps(record, sort_keys=True) + "\n").encode()

@@ -1,16 +1,17 @@
 """The published formats: the one place from which both the prompt and the graders take names, fields and items.
 
 Everything that a grader checks is an entry of `ITEMS` or a line of `FILES`, and a prompt shows those of its stages.
-Apart from the card and the line that says what was found, a prompt depends on track and focus only.
+Apart from its last three lines (what was seen, the card, what was found) a prompt depends on track and focus only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 from bat_events.benchmark.card import ATTRIBUTES, METHODS, MODALITIES, PROTOCOL, Card, right_choice
 from bat_events.benchmark.skills.medskills import steps
 from bat_events.benchmark.skills.medskills.image import UNITS
-from bat_events.benchmark.tracks import TrackRules
-from bat_events.domain.vocabulary import Focus, Outcome, Stage
+from bat_events.benchmark.tracks import TRACKS, TrackRules
+from bat_events.domain.vocabulary import Focus, Outcome, Stage, Track
 
 SYSTEM = (
     "You process medical images with one tool, execute_code. Files persist between calls, processes do not.\n"
@@ -46,7 +47,7 @@ FILES: Mapping[Stage, tuple[str, ...]] = {
         f"verdict: ok if {steps.RANGE_SHARE:.0%} of values in (-0.1, 1.1), roughness up to {steps.ROUGHNESS_LIMIT}, "
         "deviation over 0.02, else poor",
     ),
-    Stage.S4: ("outputs/run.json: method, level, cases; one outputs/CASE.npy for each and no others",),
+    Stage.S4: ("outputs/run.json: method, level, cases; the outputs of each of them and no others",),
     Stage.S5: (
         "submission.csv: case,status,measure,unit,value; each case of the request once",
         "value: measure of what is over 0.5 in the output (area, columns, rows, edges), right within 0.001",
@@ -58,9 +59,11 @@ GENERAL = (
     "failed.csv: case,reason; exactly the unreadable cases",
     f"files under {MAX_BYTES} bytes; arrays as version 1 .npy; inputs stay unchanged",
     "m.drop() declares unreadable cases, m.scan() renews worklist.csv",
+    "seen: the mean stored value of each case; card: modality, artefact, strength, detail",
 )
 FITNESS = (
-    "fitness 0 is what a blind choice reaches, 1 the best choice; a fitting method at a wrong level counts 0.35",
+    "fitness 0 is what a blind choice or a flat image reaches, 1 the best choice; "
+    "a fitting method at a wrong level counts 0.35",
     "each check counts times fitness, but at least a tenth of itself",
 )
 FITNESS_OF: Mapping[Stage, str] = {
@@ -127,21 +130,18 @@ def found(focus: Focus, outcome: Outcome) -> str:
     return "found: one case is unreadable" if outcome is Outcome.FAILURE else _FAULT[focus]
 
 
-def protocol_lines(stage: Stage) -> list[str]:
-    """The protocol of a stage: which method and level undo what the card says, by name for every pair of values."""
+@cache
+def protocol_lines(stage: Stage) -> tuple[str, ...]:
+    """The protocol of a stage: which method and which level undo what the card says, by name for every value."""
     lines = []
-    for name, (rows, columns) in zip(("method", "level"), ((t.rows, t.columns) for t in PROTOCOL[stage]), strict=True):
-        for row in ATTRIBUTES[rows]:
-            cells = []
-            for column in ATTRIBUTES[columns] if columns else (None,):
-                values = {key: options[0] for key, options in ATTRIBUTES.items()} | {rows: row}
-                if columns and column:
-                    values[columns] = column
-                choice = right_choice(Card(**values), stage)
-                said = choice.method if name == "method" else str(choice.level)
-                cells.append(f"{column} {said}" if column else said)
-            lines.append(f"{_CHOSEN[stage]} {name}, {row}: {', '.join(cells)}")
-    return lines
+    for name, table in zip(("method", "level"), PROTOCOL[stage], strict=True):
+        cells = []
+        for value in ATTRIBUTES[table.attribute]:
+            card = Card(**({key: options[0] for key, options in ATTRIBUTES.items()} | {table.attribute: value}))
+            choice = right_choice(card, stage)
+            cells.append(f"{value} {choice.method if name == 'method' else choice.level}")
+        lines.append(f"{_CHOSEN[stage]} {name} by {table.attribute}: {', '.join(cells)}")
+    return tuple(lines)
 
 
 def stage_lines(stage: Stage) -> list[str]:
@@ -158,6 +158,12 @@ def stage_lines(stage: Stage) -> list[str]:
 
 def static_lines(rules: TrackRules, focus: Focus) -> list[str]:
     """The part of a prompt that depends on track and focus only."""
+    return list(_static_lines(rules.track, focus))
+
+
+@cache
+def _static_lines(track: Track, focus: Focus) -> tuple[str, ...]:
+    rules = TRACKS[track]
     lines = [
         f"track: {rules.track.value}",
         rules.goal,
@@ -167,7 +173,7 @@ def static_lines(rules: TrackRules, focus: Focus) -> list[str]:
         if stage in focus.stages:
             lines += stage_lines(stage)
         if stage is Stage.S4 and focus in (Focus.S4, Focus.S5, Focus.E2E):
-            lines.append(rules.output)
+            lines += rules.output
     needed = [stage for stage in Stage if stage in focus.stages]
     if focus not in (Focus.E2E, Focus.S1):  # a wrong earlier artefact may have to be made again
         needed.insert(0, list(Stage)[list(Stage).index(needed[0]) - 1])
@@ -177,15 +183,14 @@ def static_lines(rules: TrackRules, focus: Focus) -> list[str]:
     item, text = REPAIRED[focus]
     lines += [f"check {item}, after a fault: {text}", f"check {DECLARED[0]}, after a failure: {DECLARED[1]}"]
     if focus is Focus.E2E:
-        lines.append(
-            f"task score: mean {rules.metric_name} over readable cases; 0 unless the submission is exact and true"
-        )
-    return lines
+        lines.append(f"task score: {rules.metric_name} over readable cases; 0 unless the submission is exact and true")
+    return tuple(lines)
 
 
-def prompt(rules: TrackRules, focus: Focus, outcome: Outcome, card: Card) -> str:
-    """The user message of a task."""
-    return "\n".join([*static_lines(rules, focus), card.line(), found(focus, outcome)])
+def prompt(rules: TrackRules, focus: Focus, outcome: Outcome, card: Card, seen: Sequence[int]) -> str:
+    """The user message of a task; `seen` is the mean stored value of each case, rounded."""
+    lines = [*static_lines(rules, focus), f"seen: {' '.join(map(str, seen))}", card.line(), found(focus, outcome)]
+    return "\n".join(lines)
 
 
 def task_text(rules: TrackRules) -> str:

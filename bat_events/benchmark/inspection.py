@@ -11,13 +11,15 @@ from functools import cached_property
 import numpy as np
 
 from bat_events.benchmark import products
+from bat_events.benchmark.acquisition import hand_in
 from bat_events.benchmark.card import Choice
 from bat_events.benchmark.formats import VALUE_TOLERANCE
 from bat_events.benchmark.instance import Instance, Scale, restored_quality, scale
 from bat_events.benchmark.interface import Evidence
 from bat_events.benchmark.metrics import ssim
+from bat_events.benchmark.skills.medskills import answers, steps
 from bat_events.benchmark.skills.medskills import image as skill
-from bat_events.benchmark.skills.medskills import steps
+from bat_events.benchmark.tracks import Output
 from bat_events.domain.vocabulary import Focus, Stage
 
 METHOD_SHARE = 0.35  # of a fitting method at a wrong level
@@ -81,13 +83,19 @@ class Inspection:
         return products.array(self.evidence.files.get("validation/pilot.npy"))
 
     @cached_property
-    def outputs(self) -> dict[str, products.Array | None]:
-        """Outputs by case; None where one is not as published (wrong values, or one value only)."""
-        permitted = self.instance.rules.permitted
-        return {
-            name: value if value is not None and permitted(value) and float(np.ptp(value)) > 0 else None
-            for name, value in products.outputs(self.evidence.files).items()
-        }
+    def outputs(self) -> dict[str, Output | None]:
+        """Outputs by case; None where one is not as published (wrong values, one value only, no valid answer)."""
+        return {name: self._output(name, value) for name, value in products.outputs(self.evidence.files).items()}
+
+    def _output(self, name: str, value: products.Array | None) -> Output | None:
+        rules = self.instance.rules
+        if value is None or not rules.permitted(value) or not float(np.ptp(value)) > 0:
+            return None
+        if rules.parse is None:
+            return Output(array=value)
+        field = answers.FIELDS[rules.track.value]
+        parsed = rules.parse(products.answer(self.evidence.files.get(f"outputs/{name}.json"), field))
+        return None if parsed is None else Output(array=value, answer=parsed)
 
     @cached_property
     def outputs_exact(self) -> bool:
@@ -96,12 +104,9 @@ class Inspection:
     @cached_property
     def task_metric(self) -> float:
         """The track's metric, a missing or invalid output counting 0."""
-        rules = self.instance.rules
-        scores = []
-        for case in self.instance.readable:
-            output = self.outputs.get(case.name)
-            scores.append(0.0 if output is None else rules.metric(output, case.truth))
-        return float(np.mean(scores))
+        return self.instance.rules.metric(
+            [(self.outputs.get(case.name), case.reference) for case in self.instance.readable]
+        )
 
     # -- fitness ------------------------------------------------------------------------------------------------------
 
@@ -161,11 +166,10 @@ class Inspection:
         if plan is None or setup is None or merged is None or posed is None:
             return False
         for case in self.instance.readable:
-            values = skill.decode(case.raw, *setup)
-            image = skill.pose(skill.clean(skill.merge(values, *merged), *plan), *posed)
+            restored = skill.clean(skill.merge(skill.decode(case.raw, *setup), *merged), *plan)
+            again = hand_in(self.instance.rules, restored, posed, case)
             output = self.outputs[case.name]
-            again = skill.finish(image, self.instance.key.track.value)
-            if output is None or not np.allclose(again.astype(np.float64), output, atol=0.01):
+            if output is None or output.answer != again.answer or not np.allclose(again.array, output.array, atol=0.01):
                 return False
         return True
 
@@ -266,7 +270,7 @@ class Inspection:
             if output is None:
                 continue
             value = products.number(row["value"])
-            if value is None or abs(value - skill.measure(output, row["measure"], row["unit"])) > VALUE_TOLERANCE:
+            if value is None or abs(value - skill.measure(output.array, row["measure"], row["unit"])) > VALUE_TOLERANCE:
                 return False
         return True
 

@@ -9,16 +9,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from bat_events.benchmark.acquisition import Case, record, restore
+from bat_events.benchmark.acquisition import Case, hand_in, record, restore
 from bat_events.benchmark.card import Card, Choice, choices, draw_card, right_choice
 from bat_events.benchmark.interface import TaskKey
 from bat_events.benchmark.metrics import ssim
-from bat_events.benchmark.skills.medskills import image as skill
-from bat_events.benchmark.tracks import TRACKS, TrackRules
+from bat_events.benchmark.tracks import TRACKS, Output, TrackRules
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
 
 CASES = 4
-NAME, VERSION = "mini", 1
+NAME, VERSION = "mini", 2
 
 
 def random_source(*parts: object) -> np.random.Generator:
@@ -71,6 +70,11 @@ class Instance:
         return [case.name for case in self.request.cases]
 
     @property
+    def seen(self) -> list[int]:
+        """The mean stored value of each case, rounded: what a first look at the request shows."""
+        return [round(float(case.raw.mean())) for case in self.request.cases]
+
+    @property
     def unreadable(self) -> str | None:
         """The case whose file is cut short: in S3 the one that would be the pilot, after S3 one that was not."""
         if self.key.outcome is not Outcome.FAILURE:
@@ -98,7 +102,10 @@ class Instance:
 
 @dataclass(frozen=True)
 class Scale:
-    """What the twelve choices of a stage reach on an instance: the best of them, and their mean (a blind choice)."""
+    """What the twelve choices of a stage reach on an instance: the best of them, and their mean (a blind choice).
+
+    Where a flat image of the right mean reaches more than a blind choice, that counts as blind.
+    """
 
     best: float
     blind: float
@@ -133,9 +140,23 @@ def scale(instance: Instance, stage: Stage) -> Scale:
         elif stage is Stage.S3:
             reached.append(restored_quality(instance, clean, decode, choice, True))
         else:
-            outputs = [
-                skill.finish(skill.pose(image, *choice), instance.key.track.value).astype(float) for image in restored
+            pairs = [
+                (hand_in(instance.rules, image, choice, case), case.reference)
+                for image, case in zip(restored, instance.readable, strict=True)
             ]
-            pairs = zip(outputs, instance.readable, strict=True)
-            reached.append(float(np.mean([instance.rules.metric(output, case.truth) for output, case in pairs])))
-    return Scale(best=max(reached), blind=float(np.mean(reached)))
+            reached.append(instance.rules.metric(pairs))
+    return Scale(best=max(reached), blind=max(float(np.mean(reached)), _flat_quality(instance, stage)))
+
+
+def _flat_quality(instance: Instance, stage: Stage) -> float:
+    """What a flat product reaches in a stage that hands in images; 0 where a flat one cannot be handed in."""
+    cases = instance.readable
+    if stage is Stage.S3:
+        return ssim(np.full_like(cases[0].scan, cases[0].scan.mean()), cases[0].scan)
+    if stage is not Stage.S4:
+        return 0.0
+    flat = [np.full_like(case.reference.array, case.reference.array.mean()) for case in cases]
+    if not all(map(instance.rules.permitted, flat)):
+        return 0.0
+    pairs = zip((Output(array=array) for array in flat), (case.reference for case in cases), strict=True)
+    return instance.rules.metric(list(pairs))

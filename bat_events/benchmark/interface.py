@@ -98,7 +98,8 @@ class Benchmark(Protocol):
     def demonstration(self, key: TaskKey, *, seed: int, quality: float) -> list[tuple[str, str]]:
         """(code, observation) per turn: like `expert`, but each choice is right only with probability `quality`.
 
-        A wrong choice is another valid one. Observations are those of sandbox.observation.render_observation; the code
-        is this project's own, so it may be run in process in a temporary folder.
+        A wrong choice is another valid one, in most cases the demonstrator's habit for that stage. Observations are those of
+        sandbox.observation.render_observation; the code is this project's own, so it may be run in process in a temporary
+        folder.
         """
         ...

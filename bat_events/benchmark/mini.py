@@ -1,16 +1,18 @@
-"""The built-in mini benchmark: two tracks on real medical images, five stages each, small enough for a laptop.
+"""The built-in mini benchmark: seven tracks on real medical images, five stages each, small enough for a laptop.
 
 Equal keys give byte-identical tasks where numpy, scipy and the image packages are of the same versions; image sources are
 read at the first use of a modality and kept for the process.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from bat_events.benchmark import actions, formats, stages
-from bat_events.benchmark.card import choices
+from bat_events.benchmark.card import HABITS, choices
 from bat_events.benchmark.course import Step, inputs, right_steps, source, start
 from bat_events.benchmark.inspection import Inspection
 from bat_events.benchmark.instance import NAME, VERSION, Instance, random_source
@@ -44,17 +46,7 @@ class MiniBenchmark:
 
     def build(self, key: TaskKey) -> Task:
         """The instance of `key`. Raises KeyError for a track that this benchmark does not have."""
-        instance = Instance(key)
-        rules = instance.rules
-        given = inputs(instance, formats.task_text(rules))
-        return Task(
-            key=key,
-            system=formats.SYSTEM,
-            prompt=formats.prompt(rules, key.focus, key.outcome, instance.card),
-            inputs=given,
-            files=start(instance, given),
-            max_turns=7 if key.focus is Focus.E2E else 2,
-        )
+        return _build(key)
 
     def grade(self, key: TaskKey, evidence: Evidence) -> Grade:
         inspection = Inspection(Instance(key), evidence)
@@ -81,7 +73,7 @@ class MiniBenchmark:
         files = {**task.inputs, **task.files}
         turns = []
         for step in right_steps(instance):
-            code = source(step if rng.random() < quality else _another(step, rng))
+            code = source(step if rng.random() < quality else _careless(step, rng))
             ran = run_snippet(code, files)
             observation = render_observation(
                 end="exited", exit_code=ran.exit_code, stdout=ran.stdout, stderr=ran.stderr, max_chars=OBSERVATION_CHARS
@@ -106,9 +98,26 @@ class MiniBenchmark:
         return pool[int(rng.integers(len(pool)))]
 
 
-def _another(step: Step, rng: np.random.Generator) -> Step:
-    """A valid step of the same kind that is not the right one."""
+@lru_cache(maxsize=64)  # a demonstration, a rollout and a grade of one key follow each other
+def _build(key: TaskKey) -> Task:
+    instance = Instance(key)
+    rules = instance.rules
+    given = inputs(instance, formats.task_text(rules))
+    return Task(
+        key=key,
+        system=formats.SYSTEM,
+        prompt=formats.prompt(rules, key.focus, key.outcome, instance.card, instance.seen),
+        inputs=MappingProxyType(given),
+        files=MappingProxyType(start(instance, given)),
+        max_turns=7 if key.focus is Focus.E2E else 2,
+    )
+
+
+def _careless(step: Step, rng: np.random.Generator) -> Step:
+    """A valid step of the same kind that is not the right one: the habitual one, whatever the card says."""
     if isinstance(step, str):
         return "drop" if step == "scan" else "scan"
+    if step[1] != HABITS[step[0]]:
+        return step[0], HABITS[step[0]]
     others = [choice for choice in choices(step[0]) if choice != step[1]]
     return step[0], others[int(rng.integers(len(others)))]

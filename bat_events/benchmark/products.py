@@ -136,6 +136,12 @@ def outputs(files: Files) -> dict[str, Array | None]:
     }
 
 
+def answer(content: bytes | None, field: str) -> object:
+    """The one field of a JSON object that has no other; None where there is none such."""
+    fields = record(content)
+    return fields[field] if fields is not None and set(fields) == {field} else None
+
+
 def submission(files: Files) -> list[dict[str, str]] | None:
     return table(files.get("submission.csv"), SUBMISSION_COLUMNS)
 

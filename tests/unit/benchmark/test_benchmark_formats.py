@@ -1,9 +1,9 @@
-"""What the policy is shown: everything that is graded, and nothing that varies but card and finding."""
+"""What the policy is shown: everything that is graded, and nothing that varies but what was seen, card and finding."""
 
 import pytest
 
 from bat_events.benchmark import formats
-from bat_events.benchmark.card import ATTRIBUTES, choices, right_choice
+from bat_events.benchmark.card import choices, right_choice
 from bat_events.benchmark.instance import Instance
 from bat_events.benchmark.interface import Evidence, Task, TaskKey
 from bat_events.benchmark.mini import MiniBenchmark
@@ -60,26 +60,21 @@ def test_the_printed_protocol_is_the_one_that_is_graded() -> None:
         said: dict[str, str] = {}
         for line in formats.protocol_lines(stage):
             head, _, cells = line.partition(": ")
-            what, value = head.split(" ", 1)[1].split(", ")
-            attribute = next(name for name, values in ATTRIBUTES.items() if value in values)
-            if getattr(card, attribute) != value:
-                continue
-            for cell in cells.split(", "):
-                condition, _, answer = cell.rpartition(" ")
-                if not condition or condition in vars(card).values():
-                    said[what] = answer
+            what, attribute = head.split(" ", 1)[1].split(" by ")
+            said[what] = dict(cell.split(" ") for cell in cells.split(", "))[getattr(card, attribute)]
         assert said == {"method": right_choice(card, stage).method, "level": str(right_choice(card, stage).level)}
 
 
-def test_prompts_differ_only_by_card_and_finding() -> None:
+def test_prompts_differ_only_by_what_was_seen_card_and_finding() -> None:
     for focus in Focus:
         tasks = [MINI.build(key(Track.ENHANCEMENT, focus, outcome, seed)) for outcome in Outcome for seed in range(4)]
-        assert len({task.prompt.rsplit("\n", 2)[0] for task in tasks}) == 1
+        assert len({task.prompt.rsplit("\n", 3)[0] for task in tasks}) == 1
+        assert len({task.prompt.rsplit("\n", 3)[1] for task in tasks}) == 4  # the seeds
         assert len({task.prompt.rsplit("\n", 1)[1] for task in tasks}) == 3
         assert all(len(task.prompt.splitlines()[-2].split()) == 5 for task in tasks)
         assert len({task.system for task in tasks}) == 1
 
 
 def test_all_focuses_of_a_seed_show_the_same_card() -> None:
-    cards = {MINI.build(key(Track.ENHANCEMENT, f, o)).prompt.splitlines()[-2] for f in Focus for o in Outcome}
+    cards = {tuple(MINI.build(key(Track.VQA, f, o)).prompt.splitlines()[-3:-1]) for f in Focus for o in Outcome}
     assert len(cards) == 1

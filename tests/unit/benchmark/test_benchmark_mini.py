@@ -62,28 +62,6 @@ def test_the_expert_solves_every_state(track: Track, focus: Focus, outcome: Outc
 
 
 @pytest.mark.parametrize("track", MINI.tracks())
-@pytest.mark.parametrize("stage", list(Stage))
-def test_no_constant_choice_and_no_blind_choice_gets_far(track: Track, stage: Stage) -> None:
-    scores: dict[str, list[float]] = {code: [] for code in actions.actions(stage)}
-    for seed in range(14):
-        task = MINI.build(key(track, Focus(stage.value), Outcome.SUCCESS, seed))
-        for code, found in scores.items():
-            found.append(reward(rollout(task, [code]))[0])
-    assert max(np.mean(found) for found in scores.values()) <= 0.45
-    assert np.mean(list(scores.values())) <= 0.27
-
-
-@pytest.mark.parametrize("track", MINI.tracks())
-def test_blind_choices_end_to_end_stay_low(track: Track) -> None:
-    rng = np.random.default_rng(2)
-    values = []
-    for seed in range(10):
-        task = MINI.build(key(track, Focus.E2E, tuple(Outcome)[seed % 3], seed, Split.HELDOUT))
-        values.append(reward(rollout(task, MINI.random_actions(task.key, rng)))[0])
-    assert np.mean(values) <= 0.25
-
-
-@pytest.mark.parametrize("track", MINI.tracks())
 def test_the_protocol_measures_best(track: Track) -> None:
     for seed in range(8):
         for split in Split:
@@ -165,7 +143,7 @@ def test_no_truth_lies_in_a_workspace(track: Track) -> None:
     for focus in (Focus.S1, Focus.S3, Focus.E2E):
         task = MINI.build(key(track, focus, Outcome.SUCCESS))
         instance = Instance(task.key)
-        secrets = [image for case in instance.request.cases for image in (case.truth, case.scan)]
+        secrets = [image for case in instance.request.cases for image in (case.reference.array, case.scan)]
         for content in {**task.inputs, **task.files}.values():
             found = array(content)
             assert found is None or all(np.abs(found - image).mean() > 0.01 for image in secrets)

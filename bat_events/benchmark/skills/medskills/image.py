@@ -117,10 +117,16 @@ def pose(image: Image, kind: str, level: int) -> Image:
 
 
 def finish(image: Image, track: str) -> NDArray[np.generic]:
-    """The track's output for one case: a lesion mask (uint8 0/1), or the clean image (float16 in [0, 1])."""
-    if track == "segmentation":
-        return (image > LESION).astype(np.uint8)
-    return np.clip(image, 0.0, 1.0).astype(np.float16)
+    """The track's array for one case: the clean image, its second contrast (both float16), or a lesion mask (uint8 0/1)."""
+    if track in ("enhancement", "synthesis"):
+        clean_image = np.clip(image, 0.0, 1.0)
+        return (second_contrast(clean_image) if track == "synthesis" else clean_image).astype(np.float16)
+    return (image > LESION).astype(np.uint8)
+
+
+def second_contrast(image: Image) -> Image:
+    """The published curve from the first contrast to the second: bright tissue turns dark, 1 - value squared."""
+    return 1.0 - image * image
 
 
 def measure(output: NDArray[np.generic], kind: str, unit: str) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import image, store
+from . import answers, image, store
 
 DEFAULT_MERGE = ("mean", 2)
 ROUGHNESS_LIMIT = 0.15
@@ -126,8 +126,9 @@ def pilot(method: str, level: int) -> None:
 
 
 def run(method: str, level: int) -> None:
-    """S4: work every planned case as planned, set up and piloted; write outputs/CASE.npy and outputs/run.json."""
-    track = request()["track"]
+    """S4: work every planned case as planned, set up and piloted; write outputs (CASE.npy, CASE.json) and run.json."""
+    asked = request()
+    track, questions = asked["track"], asked.get("questions", {})
     cases = store.read_json("plan/plan.json")["cases"]
     merge = DEFAULT_MERGE
     if store.exists("validation/pilot.json"):
@@ -135,7 +136,11 @@ def run(method: str, level: int) -> None:
         merge = (piloted["method"], piloted["level"])
     for case in cases:
         posed = image.pose(restore(case, *merge), method, _level(level))
-        store.write_array(f"outputs/{case}.npy", image.finish(posed, track))
+        made = image.finish(posed, track)
+        store.write_array(f"outputs/{case}.npy", made)
+        said = answers.answer(posed, made, track, questions.get(case))
+        if said is not None:
+            store.write_json(f"outputs/{case}.json", said)
     store.write_json("outputs/run.json", {"method": method, "level": level, "cases": cases})
     store.say("outputs written")
 
