@@ -8,11 +8,12 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 SOAK ?= 10
+SEEDS ?= 11 12 13
 
-.PHONY: help setup demo test lint types unit soak bench schemas clean
+.PHONY: help setup demo test lint types unit soak bench bench-learning schemas clean
 
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv, fetch Kafka's jars, see to bubblewrap; does nothing when nothing changed
 
@@ -46,6 +47,9 @@ else
 	@for file in bench/*.py; do [ -e "$$file" ] || continue; \
 		printf 'make bench NAME=%-12s %s\n' "$$(basename "$$file" .py)" "$$(sed -n '1s/^"""//p' "$$file")"; done
 endif
+
+bench-learning: $(READY) ## does the policy learn? the demo with SEEDS="11 12 13", then both checkpoints on the confirmation split
+	@$(BIN)/python bench/learning.py --seeds $(SEEDS) $(ARGS)
 
 schemas: $(READY) ## write schemas/*.avsc from the typed events
 	@$(BIN)/python -m bat_events.events.schema_files

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bat_events.cli.common import errors, out, reading, say, settings_of
-from bat_events.cli.summary import as_json, table
+from bat_events.cli.summary import as_json, failure_line, table
 from bat_events.cli.watch import Follower
 from bat_events.errors import LogError
 from bat_events.service.context import Context
@@ -30,6 +30,7 @@ def start(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="the campaign file (YAML)")],
     name: Annotated[str | None, typer.Option("--id", help="its id; made from file name and time by default")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="instead of the campaign file's seed")] = None,
 ) -> None:
     """Put a campaign on the log. Services that run in this namespace begin to work on it."""
     from bat_events.benchmark.registry import benchmark
@@ -39,7 +40,7 @@ def start(
 
     with errors():
         settings = settings_of(ctx)
-        plan = load_plan(file)
+        plan = load_plan(file, {} if seed is None else {"seed": seed})
         campaign = name or new_id(file.stem)
         with reading(settings, "campaign") as context:
             apply_topics(
@@ -77,6 +78,8 @@ def status(ctx: typer.Context, campaign: Name = None, as_data: Annotated[bool, t
             print(json.dumps(as_json(view), indent=2))
         else:
             out.print(table(view))
+            if (line := failure_line(view)) is not None:
+                say(line)
 
 
 @app.command()

@@ -12,15 +12,17 @@ import typer
 
 from bat_events.cli.campaign import new_id
 from bat_events.cli.common import environment, errors, out, running_broker, say, settings_of
-from bat_events.cli.summary import as_json, table
+from bat_events.cli.curve import learning_curve
+from bat_events.cli.summary import as_json, failure_line, table
 from bat_events.cli.watch import watch
 from bat_events.deciders.campaign import CampaignView
-from bat_events.errors import BatError, LogError
+from bat_events.errors import BatError, ConfigurationError, LogError
 from bat_events.service.context import Context
 from bat_events.service.runtime import Status
 
 _STOPPED = 130
 _AUDIT_WAIT_S = 20.0
+CURVE_WIDTH = 100
 
 
 def demo(
@@ -30,6 +32,7 @@ def demo(
     summary: Annotated[Path | None, typer.Option("--json", help="write the summary to this file")] = None,
     file: Annotated[Path | None, typer.Option("--file", help="another campaign file")] = None,
     name: Annotated[str | None, typer.Option("--id", help="the campaign's id")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="instead of the campaign file's seed")] = None,
 ) -> None:
     """Run a campaign on the built-in benchmark, from cold start to the last round, with everything real."""
     from bat_events.consumers.registry import SERVICES
@@ -38,6 +41,8 @@ def demo(
 
     with errors():
         settings = settings_of(ctx)
+        if go_on and seed is not None:
+            raise ConfigurationError("--seed begins a campaign; one that goes on with --resume keeps its own seed")
         begun = time.monotonic()
         _preflight(settings.home)
         with running_broker(settings) as address:
@@ -48,7 +53,7 @@ def demo(
                 partitions=settings.kafka.partitions,
                 replication=settings.kafka.replication,
             )
-            campaign = _open_campaign(context) if go_on else _begin(context, file, quick, name)
+            campaign = _open_campaign(context) if go_on else _begin(context, file, quick, name, seed)
             say(f"campaign {campaign} in namespace {settings.namespace}; Kafka at {address}; home {settings.home}")
             folder = settings.home.absolute() / "logs" / settings.namespace
             signal.signal(signal.SIGTERM, lambda *_: context.stop.set())
@@ -85,12 +90,12 @@ def _preflight(home: Path) -> None:
         raise BatError("; ".join(f"{check.name}: {check.detail}: {check.remedy}" for check in lacking))
 
 
-def _begin(context: Context, file: Path | None, quick: bool, name: str | None) -> str:
+def _begin(context: Context, file: Path | None, quick: bool, name: str | None, seed: int | None) -> str:
     from bat_events.benchmark.registry import benchmark
     from bat_events.producers.campaigns import load_plan, start
 
     source = file or Path(str(resources.files("bat_events") / "campaigns" / ("quick.yaml" if quick else "demo.yaml")))
-    plan = load_plan(source)
+    plan = load_plan(source, {} if seed is None else {"seed": seed})
     campaign = name or new_id("quick" if quick else "demo")
     start(context, campaign, plan, benchmark_version=benchmark(plan.benchmark).version)
     return campaign
@@ -121,6 +126,11 @@ def _let_the_auditor_catch_up(context: Context, campaign: str) -> None:
 
 def _finish(view: CampaignView, campaign: str, summary: Path | None, seconds: float) -> None:
     out.print(table(view))
+    if (failures := failure_line(view)) is not None:
+        say(failures)
+    plain = not out.encoding.lower().startswith("utf")
+    if curve := learning_curve(view, width=min(out.width, CURVE_WIDTH), plain=plain):
+        out.print(curve, highlight=False)
     more: dict[str, Any] = {"seconds": round(seconds, 1)}
     if summary is not None:
         summary.write_text(json.dumps(as_json(view, **more), indent=2) + "\n")

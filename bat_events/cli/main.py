@@ -120,7 +120,20 @@ def serve(
 
 
 _OURS = frozenset(
-    ("artifacts", "audit", "cache", "heldout", "kafka", "logs", "run", "sandboxes", "secrets", "work", "serve.out")
+    (
+        "artifacts",
+        "audit",
+        "cache",
+        "heldout",
+        "kafka",
+        "logs",
+        "run",
+        "sandboxes",
+        "secrets",
+        "work",
+        "learning",
+        "serve.out",
+    )
 )
 
 

@@ -6,6 +6,8 @@ Welch and Satterthwaite. Where a track has a single cell its variance is unknown
 the sample, which counts the spread between tracks as noise and so never claims more than it knows.
 
 Cells are taken as independent within a track; the statement is about the fixed set of held-out tasks.
+
+The gate reads the one-sided bounds. `confidence_interval` gives two-sided ones from the same variances, for reports.
 """
 
 import math
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 CONFIDENCE = 0.8  # one-sided
+TWO_SIDED = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,32 @@ class PairedDifference:
     upper80: float | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A mean and its two-sided interval; the bounds are None where a variance cannot be estimated."""
+
+    mean: float
+    lower: float | None
+    upper: float | None
+    n: int
+    confidence: float = TWO_SIDED
+
+    @property
+    def above_zero(self) -> bool:
+        """Whether the whole interval lies above zero."""
+        return self.lower is not None and self.lower > 0
+
+    @property
+    def below_zero(self) -> bool:
+        """Whether the whole interval lies below zero."""
+        return self.upper is not None and self.upper < 0
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether zero lies outside; never so without bounds."""
+        return self.above_zero or self.below_zero
+
+
 def one_sample(differences: Sequence[float]) -> PairedDifference:
     """Mean and bounds of one sample. Raises ValueError on an empty one."""
     n = len(differences)
@@ -44,24 +73,26 @@ def one_sample(differences: Sequence[float]) -> PairedDifference:
 
 def stratified(strata: Sequence[Sequence[float]]) -> PairedDifference:
     """Mean of the strata's means and its bounds. Raises ValueError where there is no stratum or an empty one."""
-    if not strata or not all(strata):
-        raise ValueError("no differences in a stratum: leave out strata without cells")
+    mean, squared_error, freedom = _of_strata(strata)
     n = sum(len(stratum) for stratum in strata)
-    means = [math.fsum(stratum) / len(stratum) for stratum in strata]
-    mean = math.fsum(means) / len(means)
-    if any(len(stratum) < 2 for stratum in strata):
-        by_means = one_sample(means)
-        if by_means.deviation is None:
-            return PairedDifference(mean=mean, deviation=None, n=n, lower80=None, upper80=None)
-        return _bounded(mean, by_means.deviation**2 / len(means), len(means) - 1.0, n)
-    parts = [_variance(stratum) / len(stratum) / len(strata) ** 2 for stratum in strata]
-    total = math.fsum(parts)
-    freedom = float(n - len(strata))
-    if total > 0:
-        # Shares first: the square of a tiny variance would underflow.
-        shares = [part / total for part in parts]
-        freedom = 1 / math.fsum(share**2 / (len(stratum) - 1) for share, stratum in zip(shares, strata, strict=True))
-    return _bounded(mean, total, freedom, n)
+    if squared_error is None:
+        return PairedDifference(mean=mean, deviation=None, n=n, lower80=None, upper80=None)
+    return _bounded(mean, squared_error, freedom, n)
+
+
+def confidence_interval(strata: Sequence[Sequence[float]], confidence: float = TWO_SIDED) -> Interval:
+    """Mean of the strata's means with its two-sided interval; one stratum gives the textbook's t interval.
+
+    Raises ValueError where there is no stratum or an empty one, and on a confidence outside (0, 1).
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"the confidence is {confidence}: it must be between 0 and 1")
+    mean, squared_error, freedom = _of_strata(strata)
+    n = sum(len(stratum) for stratum in strata)
+    if squared_error is None:
+        return Interval(mean=mean, lower=None, upper=None, n=n, confidence=confidence)
+    margin = student_t((1 + confidence) / 2, freedom) * math.sqrt(squared_error)
+    return Interval(mean=mean, lower=mean - margin, upper=mean + margin, n=n, confidence=confidence)
 
 
 def smallest_visible_effect(deviation: float, n: int, power: float = 0.8) -> float | None:
@@ -91,6 +122,28 @@ def student_t(probability: float, freedom: float) -> float:
 def _variance(values: Sequence[float]) -> float:
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _of_strata(strata: Sequence[Sequence[float]]) -> tuple[float, float | None, float]:
+    """(mean of the strata's means, its squared standard error or None where it cannot be known, degrees of freedom)."""
+    if not strata or not all(strata):
+        raise ValueError("no differences in a stratum: leave out strata without cells")
+    n = sum(len(stratum) for stratum in strata)
+    means = [math.fsum(stratum) / len(stratum) for stratum in strata]
+    mean = math.fsum(means) / len(means)
+    if any(len(stratum) < 2 for stratum in strata):
+        by_means = one_sample(means)
+        if by_means.deviation is None:
+            return mean, None, 0.0
+        return mean, by_means.deviation**2 / len(means), len(means) - 1.0
+    parts = [_variance(stratum) / len(stratum) / len(strata) ** 2 for stratum in strata]
+    total = math.fsum(parts)
+    freedom = float(n - len(strata))
+    if total > 0:
+        # Shares first: the square of a tiny variance would underflow.
+        shares = [part / total for part in parts]
+        freedom = 1 / math.fsum(share**2 / (len(stratum) - 1) for share, stratum in zip(shares, strata, strict=True))
+    return mean, total, freedom
 
 
 def _bounded(mean: float, squared_error: float, freedom: float, n: int) -> PairedDifference:

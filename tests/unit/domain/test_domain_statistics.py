@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bat_events.domain.statistics import one_sample, smallest_visible_effect, stratified, student_t
+from bat_events.domain.statistics import confidence_interval, one_sample, smallest_visible_effect, stratified, student_t
 
 small = st.floats(-1, 1)
 
@@ -134,3 +134,67 @@ def test_seventy_cells_promote_as_often_as_the_bound_says(gain: float, low: floa
         for trial in range(300)
     ]
     assert low <= fmean(lower is not None and lower > 0 for lower in lowers) <= high
+
+
+def test_a_two_sided_interval_is_scipys() -> None:
+    from scipy.stats import t
+
+    values = [0.1, 0.3, -0.1, 0.2, 0.0]
+    found = confidence_interval([values])
+    low, high = t.interval(0.95, 4, loc=fmean(values), scale=stdev(values) / math.sqrt(5))
+    assert (found.lower, found.upper) == (pytest.approx(low), pytest.approx(high))
+    assert (found.mean, found.n, found.confidence) == (pytest.approx(0.1), 5, 0.95)
+
+
+def test_a_stratified_interval_is_scipys_welch_interval() -> None:
+    from scipy.stats import ttest_ind
+
+    # The mean of two strata is half the difference of one from the negated other: Welch's own case.
+    first, second = [0.1, 0.3, 0.2, 0.45], [0.0, 0.2, -0.3]
+    welch = ttest_ind(first, [-value for value in second], equal_var=False).confidence_interval(0.95)
+    found = confidence_interval([first, second])
+    assert (found.lower, found.upper) == (pytest.approx(welch.low / 2), pytest.approx(welch.high / 2))
+
+
+@given(st.lists(st.lists(small, min_size=1, max_size=5), min_size=1, max_size=7))
+def test_the_gates_bounds_are_the_two_sided_ones_at_60_percent(strata: list[list[float]]) -> None:
+    one_sided, two_sided = stratified(strata), confidence_interval(strata, 0.6)
+    if one_sided.lower80 is None:
+        assert (two_sided.lower, two_sided.upper) == (None, None)
+    else:
+        assert two_sided.lower == pytest.approx(one_sided.lower80, abs=1e-12)
+        assert two_sided.upper == pytest.approx(one_sided.upper80, abs=1e-12)
+
+
+def test_95_of_100_intervals_hold_the_truth() -> None:
+    import numpy as np
+
+    # Seven tracks of unlike level, spread and size; the truth is the mean of the levels.
+    rng = np.random.default_rng(4)
+    levels, spreads, sizes = np.linspace(-0.2, 0.4, 7), np.linspace(0.05, 0.5, 7), (6, 8, 10, 12, 20, 25, 30)
+    hits = 0
+    for _ in range(2000):
+        strata = [
+            rng.normal(level, spread, n).tolist() for level, spread, n in zip(levels, spreads, sizes, strict=True)
+        ]
+        found = confidence_interval(strata)
+        assert found.lower is not None
+        assert found.upper is not None
+        hits += found.lower <= levels.mean() <= found.upper
+    assert 0.935 <= hits / 2000 <= 0.965  # three standard errors about 0.95
+
+
+def test_an_interval_says_on_which_side_of_zero_it_lies() -> None:
+    up, down, across = ([0.1, 0.2, 0.15], [-0.1, -0.2, -0.15], [-0.1, 0.2, 0.0])
+    assert confidence_interval([up]).above_zero
+    assert confidence_interval([down]).below_zero
+    assert not confidence_interval([across]).excludes_zero
+    assert not confidence_interval([[0.0, 0.0]]).excludes_zero
+    alone = confidence_interval([[0.7]])
+    assert (alone.mean, alone.lower, alone.excludes_zero) == (0.7, None, False)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0])
+def test_a_confidence_is_a_share(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence"):
+        confidence_interval([[0.1, 0.2]], confidence)
