@@ -15,6 +15,7 @@ from bat_events.domain.leakage.keyed import PAIR, RUN, Hasher, Hashes, seal, uns
 from bat_events.domain.leakage.sketch import MINIMUM_SHINGLES, PERMUTATIONS, Sketches, sketches
 from bat_events.domain.leakage.stream import TELLING_DIGITS, Flags, Line, Reader, Stream, runs, shingles, stream
 from bat_events.domain.leakage.text import normalise
+from bat_events.domain.leakage.views import DIGEST
 
 RULE = 2  # of everything in this package that makes a fingerprint; gate and evaluator must agree
 NEW_PAIRS = 2  # a new word makes two; another choice from a short list makes one at most, mostly none
@@ -51,11 +52,22 @@ class SharedText:
         self._hasher = reader.hasher
         self._pieces = {"".join(line.normal for line in found) for found in whole.values()}
         self._pieces |= {line.normal for line in lines.values()}
-        read = [stream(found) for found in whole.values()]
+        # Digests of files are exact pieces only: as words they would be new in every instance.
+        read = [stream(found) for text, found in whole.items() if not DIGEST.match(text)]
         self._words = _unique(part.hashes for part in read)
         self._pairs = _unique(reader.hasher.runs(part.hashes, PAIR) for part in read)
         self.windows = _unique(runs(reader.hasher, part)[0] for part in read)
         self.shingles = _unique(shingles(reader.hasher, part)[0] for part in read)
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "SharedText":
+        """Read under a key that does not matter, for counting."""
+        return cls(Reader(Hasher(bytes(32))), texts)
+
+    @property
+    def pairs(self) -> int:
+        """How many distinct pairs of neighbouring words there are, digits masked."""
+        return len(self._pairs)
 
     def holds(self, line: Line) -> bool:
         """Whether a line is shared: as it stands, or as known words in known pairs (one pair may be new).
