@@ -10,8 +10,8 @@ from bat_events.domain.leakage.views import DIGEST
 Place = tuple[str | int, ...]
 """From the root: field names and list indices."""
 
-SHORT = 240  # characters of a field that is joined whole; of a longer one only its ends are
-EDGE = 120
+SHORT = 400  # characters of a field that is joined whole; of a longer one only its ends are
+EDGE = 200
 _NUMBER = re.compile(r"(\d+)")
 
 
@@ -63,11 +63,11 @@ def together(fields: Sequence[Field]) -> Iterator[str]:
     ordered = sorted(texts, key=lambda field: natural(field.place))
     if ordered != texts:
         yield from joins([str(field.value) for field in ordered])
-    names = list(dict.fromkeys(name for field in fields if field.named for name in field.names[-1:]))
+    names = [field.names[-1] for field in fields if field.named]
     if any(" " in name for name in names):  # text in names: also read with what they name
         yield from joins([part for field in texts for part in (*field.names[-1:], str(field.value))])
     # Numbers are left out: they would make each list of file names a new text.
-    yield from joins(list(dict.fromkeys(_NUMBER.sub("0", name) for name in names)))
+    yield from joins([_NUMBER.sub("0", name) for name in names])
 
 
 def joins(texts: Sequence[str]) -> Iterator[str]:

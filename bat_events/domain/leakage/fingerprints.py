@@ -5,6 +5,7 @@ only puts shared words together in another way (every word known, at most one ne
 template meet by chance in it. Two instances of a template also differ in numbers: see stream.
 """
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,11 +15,13 @@ import numpy.typing as npt
 from bat_events.domain.leakage.keyed import PAIR, RUN, Hasher, Hashes, seal, unseal
 from bat_events.domain.leakage.sketch import MINIMUM_SHINGLES, PERMUTATIONS, Sketches, sketches
 from bat_events.domain.leakage.stream import TELLING_DIGITS, Flags, Line, Reader, Stream, runs, shingles, stream
-from bat_events.domain.leakage.text import normalise
+from bat_events.domain.leakage.text import fold, normalise, words
 from bat_events.domain.leakage.views import DIGEST
 
 RULE = 2  # of everything in this package that makes a fingerprint; gate and evaluator must agree
-NEW_PAIRS = 2  # a new word makes two; another choice from a short list makes one at most, mostly none
+NEW_PAIRS = 2  # of a line, to be held out: a new word makes two; another choice from a short list one at most
+NEW_PAIRS_IN_RUN = 3  # of 8 words, within sentences, to be held out: two new words; one alone is met by chance
+_SENTENCE = re.compile(r"[.?!;:]+\s+")
 MINIMUM_FINGERPRINTED = 16  # normalised characters of an exact piece; shorter text is shared by chance
 
 
@@ -104,7 +107,7 @@ def make_fingerprints(texts: Collection[str], key: bytes, shared: Collection[str
         exact |= {reader.hasher.exact(piece) for piece in pieces if len(piece) >= MINIMUM_FINGERPRINTED}
         read = stream(lines)
         found, telling, numeric = runs(reader.hasher, read)
-        new = _sums(common.new_pairs(read), RUN - 1) >= NEW_PAIRS
+        new = _sums(common.new_pairs(read) & _within_sentences(lines), RUN - 1) >= NEW_PAIRS_IN_RUN
         windows.append(found[telling & (new | numeric)])
         parts = _without(np.unique(shingles(reader.hasher, read)[0]), common.shingles)
         if len(parts) >= MINIMUM_SHINGLES:
@@ -140,6 +143,18 @@ def _unique(parts: Iterable[Hashes]) -> Hashes:
 
 def _without(values: Hashes, known: Hashes) -> Hashes:
     return values[~np.isin(values, known)]
+
+
+def _within_sentences(lines: Sequence[Line]) -> Flags:
+    """For each pair of neighbouring words, whether one sentence holds both: known sentences meet in any order."""
+    inside: list[bool] = []
+    for line in lines:
+        counts = [len(words(fold(part))) for part in _SENTENCE.split(line.text)]
+        if sum(counts) != line.words:  # a character that folds to punctuation: only the line's end is a break
+            counts = [line.words]
+        for count in counts:
+            inside += [True] * (count - 1) + [False] * (count > 0)
+    return np.array(inside[:-1], dtype=bool)
 
 
 def _sums(flags: Flags, size: int) -> npt.NDArray[np.int64]:

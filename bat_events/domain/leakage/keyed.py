@@ -21,7 +21,6 @@ RUN = 8  # words in a window of the longest common run
 SHINGLE = 3  # words in a shingle of a sketch
 PAIR = 2  # neighbouring words, which tell new text from shared text
 _TAG = 16  # bytes
-_WORDS_KEPT = 200_000
 
 
 def subkey(key: bytes, purpose: str) -> bytes:
@@ -33,29 +32,22 @@ def subkey(key: bytes, purpose: str) -> bytes:
 
 @dataclass
 class Hasher:
-    """Hashes under one key. Keeps the hashes of the words it has met (bounded)."""
+    """Hashes under one key."""
 
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
         self._word_key = subkey(self.key, "words")
         self._exact_key = subkey(self.key, "exact")
-        self._words: dict[str, int] = {}
         self._multipliers = {
             size: np.frombuffer(hashlib.shake_256(subkey(self.key, f"run of {size}")).digest(8 * size), dtype="<u8")
             | np.uint64(1)
             for size in (RUN, SHINGLE, PAIR)
         }
 
-    def word(self, word: str) -> int:
+    def word(self, word: str) -> bytes:
         """64 bits of keyed BLAKE2b."""
-        found = self._words.get(word)
-        if found is None:
-            if len(self._words) >= _WORDS_KEPT:
-                self._words.clear()
-            digest = hashlib.blake2b(encoded(word), digest_size=8, key=self._word_key).digest()
-            found = self._words[word] = int.from_bytes(digest, "little")
-        return found
+        return hashlib.blake2b(encoded(word), digest_size=8, key=self._word_key).digest()
 
     def exact(self, normal: str) -> str:
         """HMAC-SHA256 of a normalised text, 64 hex digits."""
@@ -67,7 +59,7 @@ class Hasher:
         if count <= 0:
             return np.zeros(0, dtype=np.uint64)
         multipliers = self._multipliers[size]
-        total = hashes[:count] * multipliers[0]
+        total: Hashes = hashes[:count] * multipliers[0]
         for place in range(1, size):
             total += hashes[place : place + count] * multipliers[place]
         return total

@@ -80,3 +80,15 @@ OPEN_END = re.compile(
     r"(?:\b(?:bearer|password|passwd|secret|token|key|answer|label|diagnosis|is|are|was)|[:=\"'<(/\\|-])[\"']?\s*$",
     re.IGNORECASE,
 )
+# What a line must hold, in lower case, for one of a kind's patterns to match: spares most lines the patterns.
+NEEDLES: Mapping[str, tuple[str, ...]] = {
+    "secrets": (
+        "-----begin", "bearer", "akia", "asia", "aiza", "sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "hf_", "pypi-",
+        "xox", "eyj", "passw", "secret", "key", "token", "://",
+    ),
+    "absolute_paths": ("/", "\\", "~", "$", "%"),
+    "protocol_markers": ("<", "["),
+    "answers_in_prose": (
+        "answer", "label", "class", "diagnosis", "option", "finding", "verdict", "response", "solution", "grade",
+    ),
+}  # fmt: skip

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from bat_events.domain.leakage.fingerprints import MINIMUM_FINGERPRINTED, Fingerprints
 from bat_events.domain.leakage.keyed import RUN, Hasher, Hashes
-from bat_events.domain.leakage.patterns import ANSWERS, FORBIDDEN_PARTS, MARKERS, OPEN_END, PATHS, SECRETS
+from bat_events.domain.leakage.patterns import ANSWERS, FORBIDDEN_PARTS, MARKERS, NEEDLES, OPEN_END, PATHS, SECRETS
 from bat_events.domain.leakage.stream import Flags, Line, Reader, joined, runs, shingles
 from bat_events.domain.leakage.text import normalise, visible
-from bat_events.domain.leakage.views import MAXIMUM_DEPTH, SUSPECT, views
+from bat_events.domain.leakage.views import DIGEST, MAXIMUM_DEPTH, spaced, suspect, views
 
 PATTERNS: Mapping[str, Mapping[str, re.Pattern[str]]] = {
     "secrets": SECRETS,
@@ -28,6 +28,8 @@ _KEPT = 20_000
 _KEYS_IN_TEXT = re.compile(r'"([^"\n]{1,80})"\s*:')
 _PARTS = tuple(normalise(part) for part in FORBIDDEN_PARTS)
 Places = npt.NDArray[np.int64]
+_EXACT = ("exact_match", "held-out text")
+_END = 32  # characters of a line that say whether the next one may end what it begins
 _NOTHING = np.zeros(0, dtype=np.uint64)
 
 
@@ -36,9 +38,9 @@ class LineFindings:
     """What a line alone shows."""
 
     kinds: tuple[tuple[str, str], ...]
-    exact: bool
     suspect: bool
     open_end: bool
+    plain: bool  # nothing of these
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ class Table:
 
     def hits(self, values: Hashes, valid: Flags) -> Places:
         """The indices of valid values that are members."""
-        near = np.flatnonzero(self.perhaps(values) & valid)
+        near: Places = np.flatnonzero(self.perhaps(values) & valid)
         if len(near) == 0 or len(self._values) == 0:
             return near[:0]
         place = np.minimum(np.searchsorted(self._values, values[near]), len(self._values) - 1)
@@ -109,36 +111,44 @@ class TextReader:
 
     def _begin(self, text: str, reading: Reading, streams: list[tuple[Reading, str, Sequence[Line]]]) -> None:
         """Everything but the runs of words, which are left in `streams`."""
+        if DIGEST.match(text):
+            if self._is_exact(text.replace(" ", "")):
+                reading.found.append(_EXACT)
+            return
         waiting: list[tuple[str, str, int]] = [("", visible(text), 0)]
-        seen = {waiting[0][1]}
+        parted = spaced(text)
+        if parted is not None:
+            waiting.append(("invisible spaces", parted, 0))
+        seen = {view for _, view, _ in waiting}
         while waiting and len(seen) <= _MAXIMUM_VIEWS:
             label, view, depth = waiting.pop(0)
             lines = self._reader.lines(view)
-            suspect = self._patterns(label, lines, view, reading)
+            encoded = self._patterns(label, lines, view, reading)
             if sum(line.words for line in lines) >= 3:
                 streams.append((reading, label, lines))
             if depth < MAXIMUM_DEPTH:
-                for how, other in views(view, suspect):
+                for how, other in views(view, encoded):
                     if other not in seen:
                         seen.add(other)
                         waiting.append((f"{label}, {how}".lstrip(", "), other, depth + 1))
 
     def _patterns(self, label: str, lines: Sequence[Line], view: str, reading: Reading) -> bool:
-        """Add what patterns, canaries and exact pieces find; whether the text may hold an encoding."""
-        suspect = len(lines) >= RUN and len(view) < 6 * len(lines)
+        """Add what patterns, canaries and exact pieces find; whether it may hold an encoding."""
+        encoded = len(lines) >= RUN and len(view) < 6 * len(lines)
+        known = self._lines
         before: LineFindings | None = None
         for number, line in enumerate(lines):
-            found = self._lines.get(line.text) or self._line(line)
-            if before is not None and before.open_end:
+            found = known.get(line.text) or self._line(line)
+            if found.plain and before is None:
+                continue
+            if before is not None:
                 reading.found += _labelled(_kinds(f"{lines[number - 1].text}\n{line.text}"), label)
             reading.found += _labelled(found.kinds, label)
-            if found.exact:
-                reading.found.append(_labelled((("exact_match", "held-out text"),), label)[0])
-            suspect = suspect or found.suspect
-            before = found
+            encoded = encoded or found.suspect
+            before = found if found.open_end else None
         normal = "".join([line.normal for line in lines])
         if len(lines) > 1 and self._is_exact(normal):
-            reading.found += _labelled((("exact_match", "held-out text"),), label)
+            reading.found += _labelled((_EXACT,), label)
         for number, canary in enumerate(self._canaries):
             if canary in normal:
                 reading.found += _labelled((("canaries", f"canary {number}"),), label)
@@ -146,17 +156,18 @@ class TextReader:
             names = (normalise(name) for name in _KEYS_IN_TEXT.findall(view))
             if any(part in name for name in names for part in _PARTS):
                 reading.found += _labelled((("forbidden_fields", "forbidden field inside the text"),), label)
-        return suspect
+        return encoded
 
     def _line(self, line: Line) -> LineFindings:
         if len(self._lines) > 5 * _KEPT:
             self._lines.clear()
-        found = self._lines[line.text] = LineFindings(
-            kinds=tuple(_kinds(line.text)),
-            exact=self._is_exact(line.normal),
-            suspect=SUSPECT.search(line.text) is not None,
-            open_end=OPEN_END.search(line.text) is not None,
+        kinds = [*_kinds(line.text), *([_EXACT] if self._is_exact(line.normal) else [])]
+        open_end = OPEN_END.search(line.text[-_END:]) is not None
+        encoded = suspect(line.text)
+        found = LineFindings(
+            kinds=tuple(kinds), suspect=encoded, open_end=open_end, plain=not (kinds or open_end or encoded)
         )
+        self._lines[line.text] = found
         return found
 
     def _is_exact(self, normal: str) -> bool:
@@ -181,7 +192,7 @@ class TextReader:
                     label = f"{label}, lines in reverse".lstrip(", ")
                 length, at = _longest(hits[owners == part] - starts[part])
                 reading.found += _labelled(
-                    (("ngram_run", f"{length + RUN - 1} words of held-out text from word {at}"),), label
+                    (("ngram_run", f"{length} words of held-out text from word {at}"),), label
                 )
         forward = starts[len(streams)] if backward else len(words.hashes)
         pieces, whole = shingles(self._hasher, words)
@@ -195,10 +206,14 @@ class TextReader:
 
 
 def _kinds(text: str) -> Iterator[tuple[str, str]]:
+    lower = text.lower()
     for check, patterns in PATTERNS.items():
-        for kind, pattern in patterns.items():
-            if pattern.search(text):
-                yield check, kind
+        for needle in NEEDLES[check]:
+            if needle in lower:
+                for kind, pattern in patterns.items():
+                    if pattern.search(text):
+                        yield check, kind
+                break
 
 
 def _labelled(kinds: "Sequence[tuple[str, str]] | Iterator[tuple[str, str]]", label: str) -> list[tuple[str, str]]:
@@ -206,8 +221,8 @@ def _labelled(kinds: "Sequence[tuple[str, str]] | Iterator[tuple[str, str]]", la
 
 
 def _longest(places: Places) -> tuple[int, int]:
-    """(length, start) of the longest run of consecutive numbers."""
-    ends = np.flatnonzero(np.diff(places, append=places[-1] + 2) != 1)
+    """(words, first word) of the longest stretch that runs found at these places cover without a gap."""
+    ends = np.flatnonzero(np.diff(places, append=places[-1] + RUN + 1) > RUN)
     begins = np.concatenate([[0], ends[:-1] + 1])
-    best = int(np.argmax(ends - begins))
-    return int(ends[best] - begins[best] + 1), int(places[begins[best]])
+    best = int(np.argmax(places[ends] - places[begins]))
+    return int(places[ends[best]] - places[begins[best]]) + RUN, int(places[begins[best]])

@@ -5,6 +5,7 @@ by chance. A run of words that holds 12 digits or more is hashed with them: such
 """
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ Flags = npt.NDArray[np.bool_]
 TELLING_WORDS = 4  # words that are no numbers, in a run that is hashed without its digits
 TELLING_DIGITS = 12  # digits from which numbers are hashed as they stand (40 bits)
 _LINES_KEPT = 100_000
+_WORDS_KEPT = 200_000
 _DIGIT = re.compile(r"\d")
 _ONE_DIGIT = 1_000  # in a line's counts: words that are no numbers, plus a thousand for each digit
 _BREAK = np.full(RUN, -(10**12), dtype=np.int64)
@@ -38,6 +40,14 @@ class Line:
     counts: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Word:
+    hash: bytes
+    raw: bytes
+    count: bytes
+    digits: int
+
+
 @dataclass(frozen=True)
 class Stream:
     """Word hashes of some lines, and what is needed to say which runs mean something."""
@@ -53,6 +63,7 @@ class Reader:
     def __init__(self, hasher: Hasher) -> None:
         self.hasher = hasher
         self._lines: dict[str, Line] = {}
+        self._words: dict[str, _Word] = {}
 
     def lines(self, text: str) -> tuple[Line, ...]:
         """The lines that hold anything, in order."""
@@ -61,24 +72,33 @@ class Reader:
 
     def _line(self, text: str) -> Line:
         found = words(fold(text))
-        hide = [masked(word) for word in found]
-        digits = [len(_DIGIT.findall(word)) for word in found]
+        known = self._words
+        read = [known.get(word) or self._word(word) for word in found]
         line = Line(
             text=text,
             words=len(found),
-            digits=sum(digits),
+            digits=sum([word.digits for word in read]),
             normal="".join(found) if text.isascii() else normalise(text),
-            hashes=np.array([self.hasher.word(word) for word in hide], dtype=np.uint64).tobytes(),
-            raw=np.array([self.hasher.word(word) for word in found], dtype=np.uint64).tobytes(),
-            counts=np.array(
-                [_ONE_DIGIT * count + (not word.isdigit()) for count, word in zip(digits, found, strict=True)],
-                dtype=np.int64,
-            ).tobytes(),
+            hashes=b"".join([word.hash for word in read]),
+            raw=b"".join([word.raw for word in read]),
+            counts=b"".join([word.count for word in read]),
         )
         if len(self._lines) >= _LINES_KEPT:
             self._lines.clear()
         self._lines[text] = line
         return line
+
+    def _word(self, word: str) -> _Word:
+        digits = len(_DIGIT.findall(word))
+        if len(self._words) >= _WORDS_KEPT:
+            self._words.clear()
+        made = self._words[word] = _Word(
+            hash=self.hasher.word(masked(word)),
+            raw=self.hasher.word(word),
+            count=(_ONE_DIGIT * digits + (not word.isdigit())).to_bytes(8, sys.byteorder, signed=True),
+            digits=digits,
+        )
+        return made
 
 
 def stream(lines: Iterable[Line]) -> Stream:

@@ -20,11 +20,9 @@ _MINIMUM_DECODED = 6  # bytes
 _MINIMUM_READABLE = 12  # characters of readable text inside other bytes; random bytes hold no such stretch
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]+")
 
-# One cheap look per line decides whether a text is worth the rest.
-SUSPECT = re.compile(
-    r"[A-Za-z0-9+/_-]{20}|(?:[0-9A-Fa-f]{2}[\s:,]+){7}[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2}|&#|&[a-z]+;|\\[xuU][0-9A-Fa-f]{2}"
-    r"|[a-z0-9][A-Z]\w*[a-z0-9][A-Z]|(?:\d{2,3}[\s,;]+){7}\d{2,3}|0x[0-9A-Fa-f]{2}"
-)
+_SUSPECT = re.compile(r"[A-Za-z0-9+/_-]{20}|&#|&[a-z]+;|%[0-9A-Fa-f]{2}|\\[xuU][0-9A-Fa-f]{2}")
+_PAIRS = re.compile(r"(?:\b(?:0x)?[0-9A-Fa-f]{2,3}[\s:,;-]+){6}")  # digits in pairs, or codes
+_HUMP = re.compile(r"[a-z0-9][A-Z]")
 # How a file that is no text stands in a document: no encoding of anything.
 DIGEST = re.compile(r"sha256 [0-9a-f]{64}\Z")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9+/_-]+)*={0,2}")
@@ -36,18 +34,26 @@ _HEX = re.compile(
 )
 _CODES = re.compile(r"(?:\d{2,3}[\s,;]+){7,}\d{2,3}")
 _ESCAPE = re.compile(r"\\x([0-9A-Fa-f]{2})|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[a-z])")
 _HUMPED = re.compile(r"\b\w*[a-z0-9][A-Z]\w*[a-z0-9][A-Z]\w*\b")
 
 
-def views(text: str, suspect: bool) -> Iterator[tuple[str, str]]:
+def suspect(line: str) -> bool:
+    """Whether a line may hold an encoding: a cheap look, so that most text is spared the rest."""
+    longest = max(map(len, line.split()), default=0)
+    if longest >= 12 and (_SUSPECT.search(line) is not None or _HUMP.search(line) is not None):
+        return True
+    if any(mark in line for mark in "%&\\") and _SUSPECT.search(line) is not None:
+        return True
+    return len(line) >= 16 and _PAIRS.search(line) is not None
+
+
+def views(text: str, encoded: bool) -> Iterator[tuple[str, str]]:
     """(what was done, the decoded text) of everything in `text` that decodes to text; one level deep.
 
-    `suspect`: whether a line of it matches SUSPECT, or its lines are a few characters each.
+    `encoded`: whether a line of it is suspect, or its lines are a few characters each.
     """
-    if not text.isascii():
-        yield from _spaced(text)
-    if not suspect or DIGEST.match(text):
+    if not encoded or DIGEST.match(text):
         return
     for match in _BASE64.finditer(text):
         if _MIXED.search(match[0]):
@@ -73,11 +79,13 @@ def views(text: str, suspect: bool) -> Iterator[tuple[str, str]]:
         yield "words run together", _HUMPS.sub(" ", text)
 
 
-def _spaced(text: str) -> Iterator[tuple[str, str]]:
-    """Invisible characters may stand between words as well as inside them."""
+def spaced(text: str) -> str | None:
+    """The text with spaces in place of invisible characters, which may part words as well as stand inside them."""
+    if text.isascii():
+        return None
     plain = unicodedata.normalize("NFKC", text)
-    spaced = "".join(" " if unicodedata.category(c) == "Cf" else c for c in plain)
-    yield from _changed("invisible spaces", plain, spaced)
+    other = "".join(" " if unicodedata.category(c) == "Cf" else c for c in plain)
+    return None if other == plain else other
 
 
 def _changed(label: str, text: str, other: str) -> Iterator[tuple[str, str]]:
