@@ -7,11 +7,14 @@ from bat_events.benchmark.interface import Task
 from bat_events.codec import Fact
 from bat_events.domain.leakage import RULE, Fingerprints
 from bat_events.domain.leakage.fingerprints import pack, unpack_hashes, unpack_sketches
+from bat_events.domain.leakage.keyed import SEAL_BYTES
+from bat_events.domain.leakage.sketch import PERMUTATIONS
 from bat_events.errors import ConfigurationError
 from bat_events.events.boundary import HeldoutFingerprintsPublished
 from bat_events.events.fingerprints import HeldoutNgramsPublished, SharedTextDeclared
 
 FINGERPRINT_KEY = "fingerprint.key"
+_BLOCK = 32  # bytes of a Digest
 MAXIMUM_WINDOWS = 800_000  # of 8 bytes each: a record has to stay below the broker's limit of 8 MiB
 
 
@@ -52,14 +55,14 @@ def as_events(
             seed=seed,
             instances=instances,
             texts=tuple(sorted({hashlib.sha256(text.encode()).hexdigest() for text in shared})),
-            shingles=pack(shingles, known.key),
+            shingles=_blocks(pack(shingles, known.key)),
             shingle_count=len(shingles),
         ),
         HeldoutNgramsPublished(
             rule_version=RULE,
-            windows=pack(windows, known.key),
+            windows=_blocks(pack(windows, known.key)),
             window_count=len(windows),
-            sketches=pack(sketches, known.key),
+            sketches=_blocks(pack(sketches, known.key)),
             sketch_count=len(sketches),
         ),
         HeldoutFingerprintsPublished(rule_version=RULE, fingerprints=tuple(sorted(known.exact))),
@@ -95,9 +98,19 @@ def from_log(facts: Iterable[Fact], campaign: str, key: bytes) -> Fingerprints |
         return Fingerprints(
             key=key,
             exact=frozenset(exact.fingerprints),
-            windows=unpack_hashes(ngrams.windows, key),
-            shared=unpack_hashes(shared.shingles, key),
-            sketches=unpack_sketches(ngrams.sketches, key),
+            windows=unpack_hashes(_bytes(ngrams.windows, 8 * ngrams.window_count), key),
+            shared=unpack_hashes(_bytes(shared.shingles, 8 * shared.shingle_count), key),
+            sketches=unpack_sketches(_bytes(ngrams.sketches, 4 * PERMUTATIONS * ngrams.sketch_count), key),
         )
     except ValueError as error:
         raise ConfigurationError(f"campaign {campaign}: {error}; nothing is admitted") from None
+
+
+def _blocks(sealed: bytes) -> tuple[str, ...]:
+    padded = sealed + bytes(-len(sealed) % _BLOCK)
+    return tuple(padded[at : at + _BLOCK].hex() for at in range(0, len(padded), _BLOCK))
+
+
+def _bytes(blocks: Iterable[str], size: int) -> bytes:
+    """The sealed bytes of `size` bytes of content."""
+    return bytes.fromhex("".join(blocks))[: SEAL_BYTES + size]

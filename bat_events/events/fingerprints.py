@@ -1,4 +1,7 @@
-"""What the gate is told of held-out text, beside HeldoutFingerprintsPublished: numbers and sealed bytes, never text."""
+"""What the gate is told of held-out text, beside HeldoutFingerprintsPublished: numbers and sealed blocks, never text.
+
+Sealed bytes stand in blocks of 32, the last one filled with zeros: nothing of open length or kind crosses the boundary.
+"""
 
 from typing import ClassVar
 
@@ -18,7 +21,7 @@ class SharedTextDeclared(Event):
     )
     instances: NonNegative
     texts: Seq[Digest] = Field(description="SHA-256 of each distinct shared text in UTF-8, in order")
-    shingles: bytes = Field(description="keyed 64-bit hashes of its runs of 3 words, little-endian, sealed")
+    shingles: Seq[Digest] = Field(description="keyed 64-bit hashes of its runs of 3 words, little-endian, sealed")
     shingle_count: NonNegative
 
 
@@ -27,7 +30,7 @@ class HeldoutNgramsPublished(Event):
 
     TOPIC: ClassVar[str] = "boundary.fingerprint"
     rule_version: NonNegative
-    windows: bytes = Field(description="keyed 64-bit hashes, sorted, little-endian, sealed")
+    windows: Seq[Digest] = Field(description="keyed 64-bit hashes, sorted, little-endian, sealed")
     window_count: NonNegative
-    sketches: bytes = Field(description="128 minima of 32 bits a text, little-endian, sealed")
+    sketches: Seq[Digest] = Field(description="128 minima of 32 bits a text, little-endian, sealed")
     sketch_count: NonNegative

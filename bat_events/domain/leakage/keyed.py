@@ -20,7 +20,7 @@ MINIMUM_KEY = 16  # bytes
 RUN = 8  # words in a window of the longest common run
 SHINGLE = 3  # words in a shingle of a sketch
 PAIR = 2  # neighbouring words, which tell new text from shared text
-_TAG = 16  # bytes
+SEAL_BYTES = 16  # that a seal adds in front of the content
 
 
 def subkey(key: bytes, purpose: str) -> bytes:
@@ -67,15 +67,15 @@ class Hasher:
 
 def seal(content: bytes, key: bytes) -> bytes:
     """The content enciphered under a keystream from its own keyed digest, which stands before it (synthetic IV)."""
-    tag = hmac.digest(subkey(key, "seal tag"), content, "sha256")[:_TAG]
+    tag = hmac.digest(subkey(key, "seal tag"), content, "sha256")[:SEAL_BYTES]
     return tag + _mixed(content, tag, key)
 
 
 def unseal(sealed: bytes, key: bytes) -> bytes:
     """The inverse of `seal`. Raises ValueError where the key is another or the bytes were changed."""
-    tag = sealed[:_TAG]
-    content = _mixed(sealed[_TAG:], tag, key)
-    if not hmac.compare_digest(tag, hmac.digest(subkey(key, "seal tag"), content, "sha256")[:_TAG]):
+    tag = sealed[:SEAL_BYTES]
+    content = _mixed(sealed[SEAL_BYTES:], tag, key)
+    if not hmac.compare_digest(tag, hmac.digest(subkey(key, "seal tag"), content, "sha256")[:SEAL_BYTES]):
         raise ValueError("held-out fingerprints do not open: they were sealed under another key, or bytes were changed")
     return content
 

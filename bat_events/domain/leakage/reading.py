@@ -191,9 +191,7 @@ class TextReader:
                 if part >= len(streams):
                     label = f"{label}, lines in reverse".lstrip(", ")
                 length, at = _longest(hits[owners == part] - starts[part])
-                reading.found += _labelled(
-                    (("ngram_run", f"{length} words of held-out text from word {at}"),), label
-                )
+                reading.found += _labelled((("ngram_run", f"{length} words of held-out text from word {at}"),), label)
         forward = starts[len(streams)] if backward else len(words.hashes)
         pieces, whole = shingles(self._hasher, words)
         own = np.flatnonzero(whole[:forward] & ~self._shared.perhaps(pieces[:forward]))

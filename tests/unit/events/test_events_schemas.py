@@ -10,6 +10,7 @@ from bat_events.codec import make_schema, schema_file, schema_folder
 from bat_events.events.avro import schema_of
 from bat_events.events.base import Event, event_types
 from bat_events.events.boundary import EvaluationReported, HeldoutFingerprintsPublished
+from bat_events.events.fingerprints import HeldoutNgramsPublished, SharedTextDeclared
 from bat_events.events.schema_files import render, write
 from bat_events.log.topics import BY_NAME, TOPICS
 
@@ -55,7 +56,9 @@ def _types(schema: Any) -> set[str]:
     return {schema["type"]} if isinstance(schema["type"], str) else _types(schema["type"])
 
 
-@pytest.mark.parametrize("cls", [EvaluationReported, HeldoutFingerprintsPublished])
+@pytest.mark.parametrize(
+    "cls", [EvaluationReported, HeldoutFingerprintsPublished, HeldoutNgramsPublished, SharedTextDeclared]
+)
 def test_no_string_bytes_or_map_crosses_the_boundary(cls: type[Event]) -> None:
     found = _types(schema_of(cls))
     assert not found & {"string", "bytes", "map"}
