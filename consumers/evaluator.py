@@ -1,7 +1,7 @@
 """The held-out plane: EvaluationRequested -> a cell per track and repeat, and one report that crosses the boundary.
 
-Held-out seeds derive from a secret that only this service reads; cells, evidence and bodies stay in this plane. A second
-handler publishes the keyed fingerprints that the leakage gate needs before it admits anything.
+Held-out seeds derive from a secret that only this service reads; cells, evidence and bodies stay in this plane. The same
+service publishes the fingerprints that the leakage gate needs before it admits anything: consumers.fingerprinter.
 """
 
 from collections.abc import Sequence
@@ -11,16 +11,12 @@ from bat_events.benchmark.body import evidence_body
 from bat_events.benchmark.interface import Task
 from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
-from bat_events.consumers.leakage_gate import FINGERPRINT_KEY, content_digest
 from bat_events.consumers.report import cell_of, make_report
 from bat_events.deciders.interface import Draft
 from bat_events.domain.canonical import seed63
 from bat_events.domain.evaluation import Cell
-from bat_events.domain.leakage import make_fingerprints
 from bat_events.domain.scoring import GradeSummary, grade_summary
 from bat_events.domain.vocabulary import Track
-from bat_events.events.boundary import HeldoutFingerprintsPublished
-from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import Cost
 from bat_events.events.heldout import CellStage, EvaluationCellFailed, EvaluationCellScored
 from bat_events.events.plan import CampaignPlan
@@ -31,7 +27,6 @@ from bat_events.service.engines import Engines
 from bat_events.service.measure import stopwatch
 
 HELDOUT_KEY = "heldout.key"
-FINGERPRINT_RULE = 1
 
 
 class Evaluator:
@@ -160,40 +155,6 @@ class Evaluator:
         return {digest: list(found.get(digest, {}).values()) for digest in request.comparators}
 
 
-class Fingerprinter:
-    """CampaignStarted -> HeldoutFingerprintsPublished: keyed hashes of what the held-out instances hold."""
-
-    name = "evaluator"
-    version = 1
-    topic = "campaign"
-    outputs: tuple[str, ...] = ("boundary.fingerprint",)
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def wants(self, fact: Fact) -> bool:
-        """See Handler."""
-        return isinstance(fact.event, CampaignStarted)
-
-    def handle(self, fact: Fact) -> Sequence[Draft]:
-        """Fingerprint every file of every held-out instance; prompts are built from text that both planes share."""
-        started: CampaignStarted = fact.event  # type: ignore[assignment]
-        campaign = fact.envelope.campaign
-        self._context.status.say("publishing held-out fingerprints")
-        watch = stopwatch()
-        texts: list[str] = []
-        shared: list[str] = []
-        for track in started.plan.tracks:
-            for task in heldout_tasks(self._context, started.plan, track, started.plan.evaluation.repeats):
-                own, common = instance_texts(task)
-                texts += own
-                shared += common
-        known = make_fingerprints(texts, self._context.secret(FINGERPRINT_KEY), shared)
-        event = HeldoutFingerprintsPublished(rule_version=FINGERPRINT_RULE, fingerprints=tuple(sorted(known.exact)))
-        cost = Cost(wall_s=watch())
-        return [Draft(event=event, campaign=campaign, cause=fact.id, ordinal=0, key=campaign, cost=cost)]
-
-
 def task_name(track: Track) -> str:
     """The held-out task of a track; its repeats are different instances."""
     return f"{track}-e2e"
@@ -219,17 +180,3 @@ def heldout_tasks(context: Context, plan: CampaignPlan, track: Track, repeats: i
         )
         for repeat in range(repeats)
     ]
-
-
-def instance_texts(task: Task) -> tuple[list[str], list[str]]:
-    """(what is this instance's own, what both planes share): files that are no text are its own, by digest.
-
-    Prompts and text files of the built-in benchmark are made of published text and of cards that both planes use.
-    """
-    own, shared = [], [task.system, task.prompt]
-    for content in (*task.inputs.values(), *task.files.values()):
-        try:
-            shared.append(content.decode("utf-8"))
-        except UnicodeDecodeError:
-            own.append(content_digest(content))
-    return own, shared

@@ -3,33 +3,54 @@
 It holds keyed fingerprints of held-out content, never the content. Without fingerprints it admits nothing and waits.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 from bat_events.benchmark.body import decode_files
 from bat_events.codec import Fact
+from bat_events.consumers.fingerprints import FINGERPRINT_KEY, file_text, from_log
 from bat_events.deciders.interface import Draft
-from bat_events.domain.leakage import Fingerprints, cleared, run_checks
+from bat_events.domain.leakage import CheckResult, Scanner, cleared
 from bat_events.events.bank import LeakageCheck, LeakageVerdict, StateSynthesized
 from bat_events.events.envelope import Cost
 from bat_events.service.context import Context
 from bat_events.service.measure import stopwatch
 from bat_events.service.runtime import Retryable
 
-FINGERPRINT_KEY = "fingerprint.key"
+__all__ = ["FINGERPRINT_KEY", "LeakageGate", "Scanners", "as_checks", "document"]
+
+
+class Scanners:
+    """A scanner for each campaign, made when its fingerprints are there."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._known: dict[str, Scanner] = {}
+
+    def of(self, campaign: str) -> Scanner:
+        """Waits for the campaign's fingerprints. Raises Retryable when the service is asked to end meanwhile."""
+        if campaign not in self._known:
+            self._context.status.say("waiting for held-out fingerprints: nothing is admitted without them")
+            key = self._context.secret(FINGERPRINT_KEY)
+            found = from_log(self._context.read_all("boundary.fingerprint"), campaign, key)
+            while found is None and not self._context.stop.wait(0.5):
+                found = from_log(self._context.read_all("boundary.fingerprint"), campaign, key)
+            if found is None:
+                raise Retryable("stopped while waiting for held-out fingerprints")
+            self._known[campaign] = Scanner(found)
+        return self._known[campaign]
 
 
 class LeakageGate:
     """See the module."""
 
     name = "leakage-gate"
-    version = 1
+    version = 2
     topic = "bank.state"
     outputs: tuple[str, ...] = ("bank.verdict",)
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._fingerprints: dict[str, Fingerprints] = {}
+        self._scanners = Scanners(context)
 
     def wants(self, fact: Fact) -> bool:
         """See Handler."""
@@ -40,9 +61,9 @@ class LeakageGate:
         state: StateSynthesized = fact.event  # type: ignore[assignment]
         campaign = fact.envelope.campaign
         watch = stopwatch()
-        fingerprints = self._known(campaign)
+        scanner = self._scanners.of(campaign)
         self._context.status.say(f"checking {state.focus} {state.track} {state.outcome} {state.ordinal}")
-        results = run_checks(document(self._context.store.get_json(state.body)), fingerprints)
+        results = scanner.check(document(self._context.store.get_json(state.body)))
         event = LeakageVerdict(
             state=state.state,
             focus=state.focus,
@@ -51,25 +72,17 @@ class LeakageGate:
             ordinal=state.ordinal,
             body=state.body,
             cleared=cleared(results),
-            checks=tuple(
-                LeakageCheck(name=result.name, passed=result.passed, evidence="; ".join(result.evidence))
-                for result in results
-            ),
+            checks=as_checks(results),
         )
         cost = Cost(wall_s=watch())
         return [Draft(event=event, campaign=campaign, cause=fact.id, ordinal=0, key=state.state, cost=cost)]
 
-    def _known(self, campaign: str) -> Fingerprints:
-        if campaign not in self._fingerprints:
-            self._context.status.say("waiting for held-out fingerprints: nothing is admitted without them")
-            found = self._context.fingerprints(campaign)
-            while found is None and not self._context.stop.wait(0.5):
-                found = self._context.fingerprints(campaign)
-            if found is None:
-                raise Retryable("stopped while waiting for held-out fingerprints")
-            key = self._context.secret(FINGERPRINT_KEY)
-            self._fingerprints[campaign] = Fingerprints(key=key, exact=found)
-        return self._fingerprints[campaign]
+
+def as_checks(results: Sequence[CheckResult]) -> tuple[LeakageCheck, ...]:
+    """Results as an event records them."""
+    return tuple(
+        LeakageCheck(name=result.name, passed=result.passed, evidence="; ".join(result.evidence)) for result in results
+    )
 
 
 def document(body: Mapping[str, object]) -> dict[str, object]:
@@ -81,14 +94,5 @@ def document(body: Mapping[str, object]) -> dict[str, object]:
     for part in ("inputs", "files"):
         encoded: Mapping[str, str] = body[part]  # type: ignore[assignment]
         for path, content in decode_files(encoded).items():
-            try:
-                text = content.decode("utf-8")
-            except UnicodeDecodeError:
-                text = content_digest(content)
-            files[path] = text
+            files[path] = file_text(content)
     return {"system": body["system"], "prompt": body["prompt"], "files": files}
-
-
-def content_digest(content: bytes) -> str:
-    """How a file that is no text stands in a document and among the fingerprints."""
-    return f"sha256 {hashlib.sha256(content).hexdigest()}"

@@ -18,6 +18,7 @@ from bat_events.domain.canonical import seed63
 from bat_events.domain.grouping import group_advantages, zero_variance
 from bat_events.domain.health import HealthSettings, StepSignals, pooled, step_health
 from bat_events.domain.vocabulary import Focus, Pool
+from bat_events.events.corpus import CorpusBuilt, CorpusScanned
 from bat_events.events.envelope import Cost
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import RolloutCompleted
@@ -33,8 +34,8 @@ from bat_events.events.training import (
 from bat_events.service.context import Context
 from bat_events.service.engines import trainer_backend
 from bat_events.service.measure import stopwatch
-from bat_events.training.corpus import build_corpus, corpus_digest
-from bat_events.training.interface import RoundTrainer, StepResult, TrainGroup, TrainRollout
+from bat_events.training.corpus import build_corpus, corpus_body, corpus_digest, corpus_from_body
+from bat_events.training.interface import RoundTrainer, StepResult, TrainGroup, TrainingFault, TrainRollout
 
 KEEP_RECOVERIES = 3
 HEALTH_WINDOW = 4  # steps pooled for a health verdict: one step has too few turns to tell a trend from a draw
@@ -49,11 +50,26 @@ class Learner:
         self._round: RoundTrainer | None = None
         self._place: tuple[str, int, int] | None = None  # campaign, round, next step of `_round`
 
-    def cold_start(self, plan: CampaignPlan) -> tuple[ColdStartCompleted, Cost]:
-        """Make the corpus and the first weights. Raises TrainingFault."""
+    def build_corpus(self, plan: CampaignPlan) -> tuple[CorpusBuilt, Cost]:
+        """Make and store the cold-start corpus, for the leakage gate to scan."""
+        watch = stopwatch()
+        corpus = build_corpus(benchmark(plan.benchmark), plan, self._context.status.say)
+        body = self._context.store.put_json(corpus_body(corpus))
+        return CorpusBuilt(corpus=corpus_digest(corpus), body=body, rows=len(corpus)), Cost(wall_s=watch())
+
+    def cold_start(self, plan: CampaignPlan, scanned: CorpusScanned) -> tuple[ColdStartCompleted, Cost]:
+        """Make the first weights from a corpus that was scanned. Raises TrainingFault, also where it was not cleared."""
+        if not scanned.cleared:
+            failed = "; ".join(f"{check.name}: {check.evidence}" for check in scanned.checks if not check.passed)
+            raise TrainingFault(
+                f"the leakage gate rejected {scanned.rejected} of {scanned.rows} rows of the cold-start corpus, so nothing "
+                f"was trained on it; see the benchmark's demonstrations ({failed})"
+            )
         watch = stopwatch()
         say = self._context.status.say
-        corpus = build_corpus(benchmark(plan.benchmark), plan, say)
+        corpus = corpus_from_body(self._context.store.get_json(scanned.body))
+        if corpus_digest(corpus) != scanned.corpus:
+            raise TrainingFault(f"artefact {scanned.body} holds another corpus than the one scanned, {scanned.corpus}")
         backend = trainer_backend(self._context, plan)
         folder = self._scratch()
         result = backend.cold_start(corpus, folder, seed=seed63("sft", plan.seed), progress=say)

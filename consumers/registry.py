@@ -25,9 +25,14 @@ def _synthesizer(context: Context) -> Service:
 
 
 def _leakage_gate(context: Context) -> Service:
+    from bat_events.consumers.corpus_gate import CorpusGate
     from bat_events.consumers.leakage_gate import LeakageGate
 
-    return worker(context, LeakageGate(context), instance=instance_name())
+    name = instance_name()
+    return join(
+        worker(context, CorpusGate(context), instance=f"{name}-c", group="leakage-gate-corpus"),
+        worker(context, LeakageGate(context), instance=name),
+    )
 
 
 def _rollout(context: Context) -> Service:
@@ -47,7 +52,8 @@ def _judge(context: Context) -> Service:
 
 
 def _evaluator(context: Context) -> Service:
-    from bat_events.consumers.evaluator import Evaluator, Fingerprinter
+    from bat_events.consumers.evaluator import Evaluator
+    from bat_events.consumers.fingerprinter import Fingerprinter
     from bat_events.service.engines import Engines
 
     engines = Engines(context, owner="heldout")

@@ -1,4 +1,5 @@
 """Trains, in the log's order: cold start once, then each round's steps, each in one transaction with its offsets.
+The cold-start corpus is published first and trained on when the leakage gate has cleared it.
 
 A step is due when every slot has a settled group with two rewards at least. A slot whose tries are used up, or a step
 that is not healthy, ends the round with the last healthy weights as its candidate. What is due follows from the folded
@@ -13,6 +14,7 @@ from bat_events.codec import Fact
 from bat_events.consumers.learner import Learner
 from bat_events.consumers.trainer_state import TrainerState
 from bat_events.deciders.interface import Draft
+from bat_events.events.corpus import CorpusScanned
 from bat_events.events.training import CheckpointProduced, ColdStartCompleted, TrainingFailed
 from bat_events.service.context import Context
 from bat_events.training.interface import TrainingFault
@@ -23,7 +25,7 @@ class Trainer:
 
     name = "trainer"
     version = 1
-    inputs: tuple[str, ...] = ("campaign", "round", "rollout", "reward")
+    inputs: tuple[str, ...] = ("campaign", "round", "rollout", "reward", "bank.verdict")
     outputs: tuple[str, ...] = ("training",)
     is_decision: ClassVar[bool] = False
 
@@ -51,7 +53,11 @@ class Trainer:
             if state.closed or state.plan is None:
                 continue
             if state.cold_start_due:
-                return partial(self._cold_start, campaign, state)
+                if state.corpus is None:
+                    return partial(self._build_corpus, campaign, state)
+                if state.scanned is not None:
+                    return partial(self._cold_start, campaign, state, state.scanned)
+                continue
             due = state.due()
             if due is None:
                 continue
@@ -70,11 +76,19 @@ class Trainer:
         waits = [state.waiting() for state in self._states.values() if not state.closed]
         return next((wait for wait in waits if wait), "waiting")
 
-    def _cold_start(self, campaign: str, state: TrainerState) -> Sequence[Draft]:
+    def _build_corpus(self, campaign: str, state: TrainerState) -> Sequence[Draft]:
+        assert state.plan is not None
+        assert state.started_id is not None
+        built, cost = self._learner.build_corpus(state.plan)
+        return [
+            Draft(event=built, campaign=campaign, cause=state.started_id, ordinal=0, key=campaign, round=0, cost=cost)
+        ]
+
+    def _cold_start(self, campaign: str, state: TrainerState, scanned: CorpusScanned) -> Sequence[Draft]:
         assert state.plan is not None
         assert state.started_id is not None
         try:
-            event, cost = self._learner.cold_start(state.plan)
+            event, cost = self._learner.cold_start(state.plan, scanned)
         except TrainingFault as error:
             failed = TrainingFailed(round=0, step=0, reason=str(error))
             return [Draft(event=failed, campaign=campaign, cause=state.started_id, ordinal=0, key=campaign, round=0)]

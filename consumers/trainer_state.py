@@ -7,6 +7,7 @@ from bat_events.deciders.controls import Controls
 from bat_events.deciders.groups import GroupOutcomes
 from bat_events.domain.grouping import group_id
 from bat_events.events.base import Event
+from bat_events.events.corpus import CorpusBuilt, CorpusScanned
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import RolloutCompleted
 from bat_events.events.rounds import CampaignFinished, PlannedSlot, RoundPlanned
@@ -30,6 +31,8 @@ class TrainerState:
     produced: dict[int, CheckpointProduced] = field(default_factory=dict)
     steps: dict[tuple[int, int], TrainingStepCompleted] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
+    corpus: CorpusBuilt | None = None
+    scanned: CorpusScanned | None = None
     finished: bool = False
     failed: bool = False
 
@@ -43,6 +46,8 @@ class TrainerState:
         elif isinstance(event, RolloutCompleted):
             if event.round not in self.produced:
                 self.rollouts.setdefault(event.group, {}).setdefault(event.index, event)
+        elif isinstance(event, CorpusScanned):
+            self.scanned = self.scanned or event
         elif isinstance(event, CampaignFinished):
             self.finished = True
 
@@ -57,6 +62,8 @@ class TrainerState:
             self.attempts[event.round] = event.attempt
             for place in [p for p in self.steps if p[0] == event.round and p[1] >= event.step]:
                 del self.steps[place]
+        elif isinstance(event, CorpusBuilt):
+            self.corpus = self.corpus or event
         elif isinstance(event, TrainingFailed):
             self.failed = True
 
@@ -143,6 +150,8 @@ class TrainerState:
 
     def waiting(self) -> str:
         """What the trainer waits for, in words."""
+        if self.cold_start_due and self.corpus is not None and self.scanned is None:
+            return "waiting for the leakage gate to scan the cold-start corpus: nothing is trained on before"
         number = self.open_round()
         if number is None or self.plan is None:
             return "waiting for a round"

@@ -1,5 +1,29 @@
 """Importing this module registers every event type and its earlier versions (see events.base)."""
 
-from bat_events.events import bank, boundary, campaign, heldout, old, promotion, rollouts, rounds, training
+from bat_events.events import (
+    bank,
+    boundary,
+    campaign,
+    corpus,
+    fingerprints,
+    heldout,
+    old,
+    promotion,
+    rollouts,
+    rounds,
+    training,
+)
 
-__all__ = ["bank", "boundary", "campaign", "heldout", "old", "promotion", "rollouts", "rounds", "training"]
+__all__ = [
+    "bank",
+    "boundary",
+    "campaign",
+    "corpus",
+    "fingerprints",
+    "heldout",
+    "old",
+    "promotion",
+    "rollouts",
+    "rounds",
+    "training",
+]

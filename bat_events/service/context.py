@@ -11,7 +11,6 @@ from pathlib import Path
 from bat_events.artifacts import ArtifactStore
 from bat_events.codec import Codec, Fact
 from bat_events.errors import LogError
-from bat_events.events.boundary import HeldoutFingerprintsPublished
 from bat_events.events.campaign import CampaignStarted
 from bat_events.log.admin import learn_schemas, list_topics
 from bat_events.log.kafka import KafkaReader
@@ -99,11 +98,3 @@ class Context:
     @cached_property
     def _campaigns(self) -> dict[str, CampaignStarted]:
         return {}
-
-    def fingerprints(self, campaign: str) -> frozenset[str] | None:
-        """The held-out fingerprints of a campaign; None while they are not published."""
-        found: set[str] | None = None
-        for fact in self.read_all("boundary.fingerprint"):
-            if fact.envelope.campaign == campaign and isinstance(fact.event, HeldoutFingerprintsPublished):
-                found = (found or set()) | set(fact.event.fingerprints)
-        return None if found is None else frozenset(found)

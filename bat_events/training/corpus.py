@@ -4,7 +4,8 @@ Two thirds are stage-local, one third end to end; cells of the source grid are g
 stage and outcome is met. Nothing held out is read: instances are of the practice split, under seeds of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bat_events.benchmark.interface import Benchmark, TaskKey
 from bat_events.domain.canonical import digest, seed63
@@ -62,3 +63,28 @@ def corpus_digest(rows: Sequence[Demonstration]) -> str:
             for row in rows
         ]
     )
+
+
+def corpus_body(rows: Sequence[Demonstration]) -> dict[str, Any]:
+    """The corpus as JSON data: the artefact that is scanned before it is trained on."""
+    return {
+        "kind": "corpus",
+        "rows": [
+            {
+                "system": row.system,
+                "prompt": row.prompt,
+                "actions": list(row.actions),
+                "observations": list(row.observations),
+                "focus": row.focus.value,
+                "final": row.final,
+            }
+            for row in rows
+        ],
+    }
+
+
+def corpus_from_body(body: Mapping[str, Any]) -> list[Demonstration]:
+    """The inverse of `corpus_body`. Raises ValueError on something else."""
+    if body.get("kind") != "corpus":
+        raise ValueError(f"not a corpus body: kind {body.get('kind')!r}")
+    return [Demonstration(**{**row, "focus": Focus(row["focus"])}) for row in body["rows"]]

@@ -10,15 +10,13 @@ from typing import Any, cast
 import pytest
 from fake_runtime import FakeEngines, FakeLogContext, FakePool
 
-from bat_events.benchmark.interface import Evidence, Grade, Task, TaskKey
+from bat_events.benchmark.interface import Evidence, Grade, TaskKey
 from bat_events.benchmark.mini import MiniBenchmark
-from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
-from bat_events.consumers.evaluator import Evaluator, Fingerprinter, heldout_tasks, instance_texts
-from bat_events.consumers.leakage_gate import content_digest
+from bat_events.consumers.evaluator import Evaluator, heldout_tasks
 from bat_events.consumers.report import cell_of, make_report
-from bat_events.domain.vocabulary import FailureCode, Focus, Outcome, Split, Stage, Track
-from bat_events.events.boundary import EvaluationReported, HeldoutFingerprintsPublished
+from bat_events.domain.vocabulary import FailureCode, Stage, Track
+from bat_events.events.boundary import EvaluationReported
 from bat_events.events.heldout import CellStage, EvaluationCellFailed, EvaluationCellScored
 from bat_events.events.plan import EpisodeLimits, EvaluationPlan
 from bat_events.events.rounds import EvaluationRequested
@@ -200,51 +198,9 @@ def test_held_out_evidence_stays_in_its_own_plane(tmp_path: Path) -> None:
     assert not context.store.has(event.evidence)
 
 
-def test_a_files_bytes_are_its_own_and_text_is_shared() -> None:
-    key = TaskKey(track=Track.SEGMENTATION, focus=Focus.E2E, outcome=Outcome.SUCCESS, seed=1, split=Split.HELDOUT)
-    image = b"\x93\xff image"
-    task = Task(
-        key=key,
-        system="system",
-        prompt="prompt",
-        inputs={"input/image.npy": image, "input/card.txt": "Größe".encode()},
-        files={"plan.json": b"{}"},
-        max_turns=1,
-    )
-    assert instance_texts(task) == ([content_digest(image)], ["system", "prompt", "Größe", "{}"])
-
-
-def test_every_held_out_instance_has_something_of_its_own(tmp_path: Path) -> None:
-    context = FakeLogContext.on(tmp_path)
-    for task in heldout_tasks(context, SMALL, Track.SEGMENTATION, 3):
-        assert task.key.split is Split.HELDOUT
-        assert instance_texts(task)[0]
-
-
 def test_held_out_instances_follow_from_a_secret_of_this_home(tmp_path: Path) -> None:
     def seeds(home: str) -> list[int]:
         return [t.key.seed for t in heldout_tasks(FakeLogContext.on(tmp_path / home), SMALL, Track.SEGMENTATION, 2)]
 
     assert seeds("a") == seeds("a")
     assert not set(seeds("a")) & set(seeds("b"))
-
-
-def test_fingerprints_are_published_once_keyed_and_in_no_telling_order(tmp_path: Path) -> None:
-    begun = started(SMALL)
-    (draft,) = Fingerprinter(FakeLogContext.on(tmp_path / "a", begun)).handle(begun)
-    (again,) = Fingerprinter(FakeLogContext.on(tmp_path / "a", begun)).handle(begun)
-    (elsewhere,) = Fingerprinter(FakeLogContext.on(tmp_path / "b", begun)).handle(begun)
-    event = draft.event
-    assert isinstance(event, HeldoutFingerprintsPublished)
-    assert list(event.fingerprints) == sorted(event.fingerprints)
-    assert event == again.event
-    assert isinstance(elsewhere.event, HeldoutFingerprintsPublished)
-    assert not set(event.fingerprints) & set(elsewhere.event.fingerprints)
-
-
-def test_practice_instances_are_of_another_split() -> None:
-    known = benchmark("mini")
-    place: dict[str, Any] = {"track": Track.SEGMENTATION, "focus": Focus.E2E, "outcome": Outcome.SUCCESS, "seed": 3}
-    practice = known.build(TaskKey(**place, split=Split.PRACTICE))
-    heldout = known.build(TaskKey(**place, split=Split.HELDOUT))
-    assert not set(instance_texts(practice)[0]) & set(instance_texts(heldout)[0])

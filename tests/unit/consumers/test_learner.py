@@ -16,13 +16,21 @@ from bat_events.consumers.trainer_state import TrainerState
 from bat_events.deciders.interface import Draft
 from bat_events.domain.vocabulary import Focus
 from bat_events.errors import ConfigurationError
+from bat_events.events.bank import LeakageCheck
+from bat_events.events.corpus import CorpusBuilt, CorpusScanned
 from bat_events.events.plan import ColdStartPlan, GrpoPlan
-from bat_events.events.training import CheckpointProduced, ColdStartCompleted, TrainingRewound, TrainingStepCompleted
+from bat_events.events.training import (
+    CheckpointProduced,
+    ColdStartCompleted,
+    TrainingFailed,
+    TrainingRewound,
+    TrainingStepCompleted,
+)
 from bat_events.policy.scripted import read_weights, write_weights
 from bat_events.service.context import Context
 from bat_events.service.runtime import Status
 from bat_events.settings import load_settings
-from tests.support.campaigns import CAMPAIGN, PLAN, name, outcomes, planned, produced, started
+from tests.support.campaigns import CAMPAIGN, PLAN, name, outcomes, planned, produced, started, told
 
 STEPS = 5
 
@@ -193,15 +201,58 @@ def run(trainer: Trainer) -> list[Draft]:
     return made
 
 
+def corpus_built(trainer: Trainer) -> CorpusBuilt:
+    (built,) = [draft.event for draft in run(trainer)]
+    assert isinstance(built, CorpusBuilt)
+    return built
+
+
+def scanned(built: CorpusBuilt, *, cleared: bool = True) -> Fact:
+    checks = (LeakageCheck(name="ngram_run", passed=cleared, evidence="row 1: a place"),)
+    fields = {"corpus": built.corpus, "body": built.body, "rows": built.rows, "rejected": 0 if cleared else 1}
+    return told(CorpusScanned, **fields, cleared=cleared, checks=checks)
+
+
 def test_the_cold_start_is_made_once_and_is_the_first_candidate(context: Context) -> None:
     trainer = Trainer(context)
     trainer.apply(started(cold_start=ColdStartPlan(demonstrations=2)))
+    trainer.apply(scanned(corpus_built(trainer)))
     done, candidate = [draft.event for draft in run(trainer)]
     assert isinstance(done, ColdStartCompleted)
     assert isinstance(candidate, CheckpointProduced)
     assert (candidate.round, candidate.parent, candidate.healthy) == (0, None, True)
     assert candidate.checkpoint == done.checkpoint
+    assert done.demonstrations == 2
     assert set(read_weights(context.store.get_folder(done.checkpoint))) == set(Focus)
+
+
+def test_nothing_is_trained_before_the_corpus_was_scanned(context: Context) -> None:
+    trainer = Trainer(context)
+    trainer.apply(started(cold_start=ColdStartPlan(demonstrations=2)))
+    built = corpus_built(trainer)
+    assert built.rows == 2
+    assert trainer.next_work(lambda _: False) is None
+    assert "leakage gate" in context.status.doing
+
+
+def test_a_rejected_corpus_is_refused_with_what_was_found(context: Context) -> None:
+    trainer = Trainer(context)
+    trainer.apply(started(cold_start=ColdStartPlan(demonstrations=2)))
+    trainer.apply(scanned(corpus_built(trainer), cleared=False))
+    (failed,) = [draft.event for draft in run(trainer)]
+    assert isinstance(failed, TrainingFailed)
+    assert "rejected 1 of 2 rows" in failed.reason
+    assert "ngram_run: row 1: a place" in failed.reason
+
+
+def test_a_corpus_other_than_the_scanned_one_is_refused(context: Context) -> None:
+    trainer = Trainer(context)
+    trainer.apply(started(cold_start=ColdStartPlan(demonstrations=2)))
+    built = corpus_built(trainer)
+    trainer.apply(scanned(built.model_copy(update={"corpus": name("another")})))
+    (failed,) = [draft.event for draft in run(trainer)]
+    assert isinstance(failed, TrainingFailed)
+    assert "another corpus" in failed.reason
 
 
 def test_a_round_is_trained_step_by_step_and_ends_with_its_candidate(context: Context) -> None:
@@ -244,6 +295,7 @@ def test_events_after_a_rewind_have_ids_of_their_own(context: Context) -> None:
 def test_an_unknown_trainer_is_named_with_the_known_ones(context: Context) -> None:
     trainer = Trainer(context)
     trainer.apply(started(PLAN, trainer="magic", cold_start=ColdStartPlan(demonstrations=1)))
+    trainer.apply(scanned(corpus_built(trainer)))
     call = trainer.next_work(lambda _: False)
     assert call is not None
     with pytest.raises(ConfigurationError, match=r"'magic'.*trl or scripted"):

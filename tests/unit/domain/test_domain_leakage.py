@@ -15,7 +15,7 @@ from bat_events.domain.leakage import (
     normalise,
     run_checks,
 )
-from bat_events.domain.leakage_patterns import FORBIDDEN_NAMES, FORBIDDEN_PARTS
+from bat_events.domain.leakage.patterns import FORBIDDEN_NAMES, FORBIDDEN_PARTS
 
 KEY = b"0123456789abcdef0123456789abcdef"
 HELDOUT = "Which lobe holds the 7 mm nodule of patient 4411?\nThe nodule lies in the left lower lobe, segment nine."
@@ -54,8 +54,11 @@ def test_a_clean_state_is_cleared_by_every_check_in_order() -> None:
         "secrets",
         "absolute_paths",
         "protocol_markers",
+        "answers_in_prose",
         "canaries",
         "exact_match",
+        "ngram_run",
+        "near_duplicate",
     ]
     assert len(results) == len(CHECKS)
 
@@ -68,7 +71,7 @@ def test_nothing_is_cleared_without_results() -> None:
 def test_a_gate_without_fingerprints_clears_nothing(known: Fingerprints | None) -> None:
     results = run_checks(CLEAN, known, [CANARY])
     assert not cleared(results)
-    assert failures(CLEAN, known) == {"exact_match"}
+    assert failures(CLEAN, known) == {"exact_match", "ngram_run", "near_duplicate"}
 
 
 @pytest.mark.parametrize("part", FORBIDDEN_PARTS)
@@ -232,13 +235,16 @@ def test_a_canary_too_short_to_be_one_is_refused_and_not_quoted() -> None:
     ],
 )
 def test_held_out_text_is_found_however_it_is_spelt(spelt: str) -> None:
-    assert failures({**CLEAN, "prompt": spelt}) == {"exact_match"}
+    assert failures({**CLEAN, "prompt": spelt}) == {"exact_match", "ngram_run"}
     assert "exact_match" in failures({**CLEAN, "list": [[{spelt.splitlines()[-2 if "Then" in spelt else -1]: 0}]]})
 
 
 def test_text_that_both_planes_share_is_not_held_out() -> None:
     assert failures({**CLEAN, "prompt": SHARED}) == set()
-    assert failures({**CLEAN, "prompt": SHARED}, make_fingerprints([HELDOUT, SHARED], KEY)) == {"exact_match"}
+    assert failures({**CLEAN, "prompt": SHARED}, make_fingerprints([HELDOUT, SHARED], KEY)) == {
+        "exact_match",
+        "ngram_run",
+    }
 
 
 def test_short_pieces_are_not_fingerprinted() -> None:

@@ -1,4 +1,4 @@
-"""What the leakage gate looks for in names and text; domain.leakage says how it is read and reported."""
+"""What the leakage gate looks for in names and text; domain.leakage.checks says how it is reported."""
 
 import re
 from collections.abc import Mapping
@@ -63,3 +63,32 @@ MARKERS: Mapping[str, re.Pattern[str]] = {
         r"<\|[^|\s<>]{1,40}\|>|\[/?(?:TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS|INST)\]", re.IGNORECASE
     ),
 }
+# A statement of what the right answer is. What only says of what form an answer is, or that there is none, is left alone.
+ANSWERS: Mapping[str, re.Pattern[str]] = {
+    "answer in prose": re.compile(
+        r"\b(?:gold(?:en)?|ground[- ]?truth|correct|right|true|expected|reference|held[- ]?out|hidden)[\s_-]+"
+        r"(?:answer|label|class|diagnosis|option|finding|verdict|response|solution|grade)s?"
+        r"(?:[\s_-]+(?:for|of|to|in)\b[^.;:=\n]{1,60}?)?\s*(?:\b(?:is|are|was|were|reads|says)\b|[:=])\s*[\"'(\[]?"
+        r"(?!(?:one|any|some|either|not|never|no|none|kept|hidden|stored|unknown|given|written|read|made|compared|in|from|"
+        r"to|what|which|that|those|whatever|scored|checked|graded|computed|derived|your|each)\b"
+        r"|(?:an?|the)\s+(?:one|same|value|name|file|letter|word|number|string|choice|option|class|list|path|json)\b)[\w+-]",
+        re.IGNORECASE,
+    ),
+}
+# A line that may begin what the next one ends.
+OPEN_END = re.compile(
+    r"(?:\b(?:bearer|password|passwd|secret|token|key|answer|label|diagnosis|is|are|was)|[:=\"'<(/\\|-])[\"']?\s*$",
+    re.IGNORECASE,
+)
+# What a line must hold, in lower case, for one of a kind's patterns to match: spares most lines the patterns.
+NEEDLES: Mapping[str, tuple[str, ...]] = {
+    "secrets": (
+        "-----begin", "bearer", "akia", "asia", "aiza", "sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "hf_", "pypi-",
+        "xox", "eyj", "passw", "secret", "key", "token", "://",
+    ),
+    "absolute_paths": ("/", "\\", "~", "$", "%"),
+    "protocol_markers": ("<", "["),
+    "answers_in_prose": (
+        "answer", "label", "class", "diagnosis", "option", "finding", "verdict", "response", "solution", "grade",
+    ),
+}  # fmt: skip

@@ -1,0 +1,159 @@
+"""Texts as streams of word hashes, line by line; each line is read once and kept.
+
+Numbers: a word is hashed with its digits masked, because two instances of one template differ in little else and would meet
+by chance. A run of words that holds 12 digits or more is hashed with them: such numbers are not met by chance.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bat_events.domain.leakage.keyed import RUN, SHINGLE, Hasher, Hashes
+from bat_events.domain.leakage.text import fold, masked, normalise, words
+
+Flags = npt.NDArray[np.bool_]
+
+TELLING_WORDS = 4  # words that are no numbers, in a run that is hashed without its digits
+TELLING_DIGITS = 12  # digits from which numbers are hashed as they stand (40 bits)
+_LINES_KEPT = 100_000
+_WORDS_KEPT = 200_000
+_DIGIT = re.compile(r"\d")
+_ONE_DIGIT = 1_000  # in a line's counts: words that are no numbers, plus a thousand for each digit
+_BREAK = np.full(RUN, -(10**12), dtype=np.int64)
+_BREAK_HASHES = np.zeros(RUN, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line. `hashes` (digits masked), `raw` (as they stand) and `counts` are packed arrays of one entry a word."""
+
+    text: str
+    words: int
+    digits: int
+    normal: str
+    hashes: bytes
+    raw: bytes
+    counts: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    hash: bytes
+    raw: bytes
+    count: bytes
+    digits: int
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Word hashes of some lines, and what is needed to say which runs mean something."""
+
+    hashes: Hashes
+    raw: Hashes
+    counts: npt.NDArray[np.int64]
+
+
+class Reader:
+    """Reads lines under one key."""
+
+    def __init__(self, hasher: Hasher) -> None:
+        self.hasher = hasher
+        self._lines: dict[str, Line] = {}
+        self._words: dict[str, _Word] = {}
+
+    def lines(self, text: str) -> tuple[Line, ...]:
+        """The lines that hold anything, in order."""
+        known = self._lines
+        return tuple([known.get(line) or self._line(line) for line in text.splitlines() if line])
+
+    def _line(self, text: str) -> Line:
+        found = words(fold(text))
+        known = self._words
+        read = [known.get(word) or self._word(word) for word in found]
+        line = Line(
+            text=text,
+            words=len(found),
+            digits=sum([word.digits for word in read]),
+            normal="".join(found) if text.isascii() else normalise(text),
+            hashes=b"".join([word.hash for word in read]),
+            raw=b"".join([word.raw for word in read]),
+            counts=b"".join([word.count for word in read]),
+        )
+        if len(self._lines) >= _LINES_KEPT:
+            self._lines.clear()
+        self._lines[text] = line
+        return line
+
+    def _word(self, word: str) -> _Word:
+        digits = len(_DIGIT.findall(word))
+        if len(self._words) >= _WORDS_KEPT:
+            self._words.clear()
+        made = self._words[word] = _Word(
+            hash=self.hasher.word(masked(word)),
+            raw=self.hasher.word(word),
+            count=(_ONE_DIGIT * digits + (not word.isdigit())).to_bytes(8, sys.byteorder, signed=True),
+            digits=digits,
+        )
+        return made
+
+
+def stream(lines: Iterable[Line]) -> Stream:
+    """The words of the lines as one stream."""
+    lines = tuple(lines)
+    return Stream(
+        hashes=np.frombuffer(b"".join([line.hashes for line in lines]), dtype=np.uint64),
+        raw=np.frombuffer(b"".join([line.raw for line in lines]), dtype=np.uint64),
+        counts=np.frombuffer(b"".join([line.counts for line in lines]), dtype=np.int64),
+    )
+
+
+def joined(parts: Sequence[Sequence[Line]]) -> tuple[Stream, list[int]]:
+    """One stream of several, with a break between that no run spans; and where each begins."""
+    hashes, raw, counts, starts, at = [], [], [], [], 0
+    gap, gap_counts = _BREAK_HASHES.tobytes(), _BREAK.tobytes()
+    for lines in parts:
+        starts.append(at)
+        for line in lines:
+            hashes.append(line.hashes)
+            raw.append(line.raw)
+            counts.append(line.counts)
+            at += line.words
+        hashes.append(gap)
+        raw.append(gap)
+        counts.append(gap_counts)
+        at += RUN
+    return (
+        Stream(
+            hashes=np.frombuffer(b"".join(hashes), dtype=np.uint64),
+            raw=np.frombuffer(b"".join(raw), dtype=np.uint64),
+            counts=np.frombuffer(b"".join(counts), dtype=np.int64),
+        ),
+        starts,
+    )
+
+
+def runs(hasher: Hasher, words_: Stream) -> tuple[Hashes, Flags, Flags]:
+    """The hash of each run of 8 words, whether it says enough to be held against anyone, and whether by its numbers."""
+    total = _sums(words_.counts, RUN)
+    found = hasher.runs(words_.hashes, RUN)
+    numeric = total >= TELLING_DIGITS * _ONE_DIGIT
+    if numeric.any():
+        found = np.where(numeric, hasher.runs(words_.raw, RUN), found)
+    return found, numeric | ((total >= 0) & (total % _ONE_DIGIT >= TELLING_WORDS)), numeric
+
+
+def shingles(hasher: Hasher, words_: Stream) -> tuple[Hashes, Flags]:
+    """The hash of each run of 3 words, digits masked, and whether it spans no break."""
+    return hasher.runs(words_.hashes, SHINGLE), _sums(words_.counts, SHINGLE) >= 0
+
+
+def _sums(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    if len(counts) < size:
+        return np.zeros(0, dtype=np.int64)
+    total = np.concatenate([[0], np.cumsum(counts)])
+    difference: npt.NDArray[np.int64] = total[size:] - total[:-size]
+    return difference
