@@ -13,6 +13,14 @@ class LogError(BatError):
     """The log cannot be read or written as asked."""
 
 
+class AccessDenied(LogError):
+    """The broker does not let this user do this: stop, because trying again changes nothing."""
+
+
+class LoginRefused(AccessDenied):
+    """The broker does not know this user, or not with this password."""
+
+
 class FencedError(LogError):
     """Another instance of this service took over: stop at once, nothing of this transaction was kept."""
 

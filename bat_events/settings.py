@@ -31,6 +31,13 @@ class KafkaSettings(_Part):
     )
     replication: Annotated[int, Field(ge=1)] = Field(default=1, description="replication factor, at creation")
     heap_mib: Annotated[int, Field(ge=128)] = Field(default=256, description="heap of the local broker")
+    security: Literal["none", "scram"] | None = Field(
+        default=None,
+        description="none: no logins; scram: a user for each service; unset: scram locally, none on a named cluster",
+    )
+    secrets: Path | None = Field(
+        default=None, description="folder of the users' password files; unset: secrets/kafka under home"
+    )
 
 
 class SandboxSettings(_Part):
@@ -86,6 +93,17 @@ class Settings(BaseSettings):
     def bootstrap(self) -> str | None:
         """The existing cluster, if one is named."""
         return self.kafka_bootstrap or self.kafka.bootstrap
+
+    @property
+    def secured(self) -> bool:
+        """Whether services log in to the broker and have the rights of the access matrix only."""
+        if self.kafka.security is None:
+            return self.bootstrap is None
+        return self.kafka.security == "scram"
+
+    def kafka_secrets(self) -> Path:
+        """The folder of the password files of the broker's users, each named after its user."""
+        return self.kafka.secrets.absolute() if self.kafka.secrets else self.home.absolute() / "secrets" / "kafka"
 
     def artifact_root(self) -> str:
         """The training plane's store."""

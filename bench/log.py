@@ -24,6 +24,7 @@ from bat_events.domain.vocabulary import Focus, Pool, Stage
 from bat_events.events.base import Event
 from bat_events.events.rollouts import RewardScored, RolloutCompleted, RubricItem, StageValue
 from bat_events.log.admin import apply_topics
+from bat_events.log.cluster import Address, client_settings
 from bat_events.log.interface import Outgoing
 from bat_events.log.kafka import KafkaReader, KafkaWriter
 from bat_events.log.local_kafka import LocalKafka
@@ -124,11 +125,11 @@ def encode(events: Sequence[Event], topic_partitions: dict[str, int]) -> list[Ou
     return found
 
 
-def raw_produce(bootstrap: str, namespace: str, records: Sequence[Outgoing]) -> None:
+def raw_produce(bootstrap: Address, namespace: str, records: Sequence[Outgoing]) -> None:
     """The same records in the same transactions, by the bare client."""
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_settings(bootstrap),
             "transactional.id": f"raw-{uuid.uuid4().hex}",
             "acks": "all",
             "linger.ms": 2,
@@ -149,18 +150,18 @@ def raw_produce(bootstrap: str, namespace: str, records: Sequence[Outgoing]) -> 
         producer.commit_transaction(30.0)
 
 
-def bat_produce(bootstrap: str, namespace: str, records: Sequence[Outgoing]) -> None:
+def bat_produce(bootstrap: Address, namespace: str, records: Sequence[Outgoing]) -> None:
     """By this project's writer."""
     writer = KafkaWriter(bootstrap=bootstrap, namespace=namespace, name="bench")
     for start in range(0, len(records), BATCH):
         writer.publish(records[start : start + BATCH])
 
 
-def raw_consume(bootstrap: str, namespace: str, topics: Sequence[str], count: int) -> None:
+def raw_consume(bootstrap: Address, namespace: str, topics: Sequence[str], count: int) -> None:
     """Read committed records by the bare client."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_settings(bootstrap),
             "group.id": f"raw-{uuid.uuid4().hex}",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
@@ -175,7 +176,7 @@ def raw_consume(bootstrap: str, namespace: str, topics: Sequence[str], count: in
     consumer.close()
 
 
-def bat_consume(bootstrap: str, namespace: str, topics: Sequence[str], count: int, *, decode: bool) -> None:
+def bat_consume(bootstrap: Address, namespace: str, topics: Sequence[str], count: int, *, decode: bool) -> None:
     """By this project's reader, with or without the codec."""
     reader = KafkaReader(bootstrap=bootstrap, namespace=namespace, topics=topics)
     codec, seen = Codec(), 0
@@ -189,14 +190,15 @@ def bat_consume(bootstrap: str, namespace: str, topics: Sequence[str], count: in
 
 
 @contextlib.contextmanager
-def broker(bootstrap: str | None) -> Iterator[str]:
+def broker(bootstrap: str | None) -> Iterator[Address]:
     """The named broker, or a local one for as long as this lasts."""
     if bootstrap:
         yield bootstrap
         return
     with tempfile.TemporaryDirectory() as folder:
         local = LocalKafka(Path(folder))
-        yield local.up()
+        local.up()
+        yield local.login()
         local.down()
 
 

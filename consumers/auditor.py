@@ -1,7 +1,10 @@
 """Materialises the log into DuckDB and answers queries meanwhile.
 
 Its offsets are rows of the same file, so it needs no consumer group: killed at any moment it goes on where the last
-committed batch ended. It reads every topic but the held-out ones, and writes nothing to the log.
+committed batch ended. It writes nothing to the log.
+
+There are two: the auditor reads every topic but the held-out ones; the held-out auditor reads those, as a user of its own
+and into a file of that plane.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,8 +12,8 @@ from collections.abc import Callable, Mapping
 import duckdb
 
 from bat_events.audit.errors import AuditError
-from bat_events.audit.file import AuditFile, audit_path, is_corruption
-from bat_events.audit.materialiser import AUDITED, Materialiser
+from bat_events.audit.file import AuditFile, audit_path, heldout_home, is_corruption
+from bat_events.audit.materialiser import AUDITED, HELDOUT_AUDITED, Materialiser
 from bat_events.audit.server import QueryServer, socket_path
 from bat_events.log.admin import learn_schemas
 from bat_events.log.interface import CrashPoint, LogReader, Partition
@@ -75,9 +78,11 @@ def check_log(stored: Mapping[Partition, int], ends: Mapping[Partition, int], fi
             )
 
 
-def build(context: Context) -> Service:
-    """The auditor of a namespace: one machine and the query server's threads."""
+def build(context: Context, *, heldout: bool = False) -> Service:
+    """An auditor of a namespace: one machine and the query server's threads."""
     home, namespace = context.settings.home, context.settings.namespace
+    if heldout:
+        home = heldout_home(home)
     codec = context.codec
     file = AuditFile(audit_path(home, namespace), namespace)
     closers: list[Callable[[], None]] = [file.close]
@@ -86,7 +91,11 @@ def build(context: Context) -> Service:
             context.status.say(f"rebuilding the audit file from the log: {file.rebuilding}")
         stored = file.offsets()
         reader = KafkaReader(
-            bootstrap=context.bootstrap, namespace=namespace, topics=AUDITED, start=stored, group="auditor"
+            bootstrap=context.bootstrap,
+            namespace=namespace,
+            topics=HELDOUT_AUDITED if heldout else AUDITED,
+            start=stored,
+            group="auditor",
         )
         closers.insert(0, reader.close)
         check_log(stored, reader.end_offsets(), file)

@@ -78,6 +78,12 @@ def _auditor(context: Context) -> Service:
     return build(context)
 
 
+def _heldout_auditor(context: Context) -> Service:
+    from bat_events.consumers.auditor import build
+
+    return build(context, heldout=True)
+
+
 SERVICES: dict[str, Builder] = {
     "synthesizer": _synthesizer,
     "leakage-gate": _leakage_gate,
@@ -90,6 +96,7 @@ SERVICES: dict[str, Builder] = {
     "gate": decider(Gate),
     "teacher": decider(Teacher),
     "auditor": _auditor,
+    "heldout-auditor": _heldout_auditor,
 }
 
 

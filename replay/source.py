@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from bat_events.errors import LogError
+from bat_events.log.cluster import Address
 from bat_events.log.interface import Partition, Record
 from bat_events.log.kafka_reader import KafkaReader
 from bat_events.log.topics import SCHEMA_TOPIC, TOPICS
@@ -54,7 +55,7 @@ class KafkaSource:
     partitions at one moment.
     """
 
-    def __init__(self, bootstrap: str, namespace: str) -> None:
+    def __init__(self, bootstrap: Address, namespace: str) -> None:
         self.name = f"namespace {namespace}"
         self._reader = KafkaReader(
             bootstrap=bootstrap, namespace=namespace, topics=[*open_topics(), SCHEMA_TOPIC], group="replay"

@@ -18,7 +18,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[LocalKafka]":
-    """A running local broker, stopped when the tests end; its address is `.bootstrap`."""
+    """A running local broker with access rules, stopped when the tests end; `.login()` is its address as the admin.
+
+    `.login(principal, namespace)` is its address as a service has it; that user exists once `apply_access` made it.
+    """
     from bat_events.log.local_kafka import LocalKafka
 
     broker = LocalKafka(tmp_path_factory.mktemp("bat-home"))

@@ -87,7 +87,8 @@ def _ask_file(
 ) -> Result:
     if not path.exists():
         raise NoAuditFile(
-            f"nothing is materialised for namespace {namespace} ({path} is not there): run `bat-events serve auditor`"
+            f"nothing is materialised for namespace {namespace} ({path} is not there): run "
+            f"`bat-events serve {_auditor_of(path)}`"
         )
     try:
         connection = open_read_only(path)
@@ -95,7 +96,9 @@ def _ask_file(
         message = first_line(error)
         if "Could not set lock" in message or "different configuration" in message:
             raise AuditBusy(f"an auditor holds {path} but does not answer: {message}") from error
-        raise AuditError(f"{path} cannot be opened: {message}; `bat-events serve auditor` rebuilds it") from error
+        raise AuditError(
+            f"{path} cannot be opened: {message}; `bat-events serve {_auditor_of(path)}` rebuilds it"
+        ) from error
     try:
         _check(connection, path, namespace)
         return answer(connection, sql, parameters, limits, "file")
@@ -107,11 +110,16 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path, namespace: str) ->
     try:
         known = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     except duckdb.Error as error:
-        raise QueryFailed(f"{path} has no audit tables: `bat-events serve auditor` rebuilds it") from error
+        raise QueryFailed(f"{path} has no audit tables: `bat-events serve {_auditor_of(path)}` rebuilds it") from error
     wanted = {"format": tables_digest(), "views": views_digest(), "namespace": namespace}
     wrong = sorted(name for name, value in wanted.items() if known.get(name) != value)
     if wrong:
         raise AuditError(
             f"{path} was made by another version of bat-events ({', '.join(wrong)}): "
-            "start `bat-events serve auditor` once, it brings the file up to date"
+            f"start `bat-events serve {_auditor_of(path)}` once, it brings the file up to date"
         )
+
+
+def _auditor_of(path: Path) -> str:
+    """The service that keeps a file."""
+    return "heldout-auditor" if path.parent.parent.name == "heldout" else "auditor"

@@ -34,8 +34,13 @@ _LOCK_S = 10.0
 
 
 def audit_path(home: Path, namespace: str) -> Path:
-    """Where the training plane's audit file of a namespace lies."""
+    """Where the audit file of a namespace lies; `home` is BAT_HOME, or `heldout_home` of it for that plane's file."""
     return home.absolute() / "audit" / f"{namespace}.duckdb"
+
+
+def heldout_home(home: Path) -> Path:
+    """The held-out plane's part of BAT_HOME: its artefacts, logs, audit file and socket."""
+    return home.absolute() / "heldout"
 
 
 class Unusable(Exception):

@@ -25,12 +25,16 @@ from bat_events.audit.shape import typed_tables
 from bat_events.codec import Codec, Fact
 from bat_events.errors import BadEnvelope, UnknownSchema
 from bat_events.events.base import Event
+from bat_events.log.access import BY_PRINCIPAL
 from bat_events.log.interface import CrashPoint, Partition, Record
-from bat_events.log.topics import SCHEMA_TOPIC, TOPICS
+from bat_events.log.topics import TOPICS
 from bat_events.service.runtime import no_crash
 
-AUDITED: tuple[str, ...] = tuple(s.name for s in TOPICS if s.plane != "heldout" and s.name != SCHEMA_TOPIC)
+AUDITED: tuple[str, ...] = BY_PRINCIPAL["auditor"].reads
 """What the training plane's audit reads: everything but the held-out cells."""
+
+HELDOUT_AUDITED: tuple[str, ...] = BY_PRINCIPAL["heldout-auditor"].reads
+"""What the held-out plane's audit reads: its own topics, what crossed, and what was asked for."""
 
 BOUNDARY = frozenset(spec.name for spec in TOPICS if spec.plane == "boundary")
 _LARGEST = (1 << 63) - 1

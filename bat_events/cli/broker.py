@@ -1,10 +1,16 @@
 """`bat-events broker …` and `bat-events topics …`."""
 
+import json
+from dataclasses import asdict
+from typing import Annotated
+
 import typer
 
-from bat_events.cli.common import bootstrap, errors, running_broker, say, settings_of
-from bat_events.log.admin import apply_topics, list_topics
+from bat_events.cli.common import bootstrap, errors, local_broker, prepare, running_broker, say, settings_of
+from bat_events.log.access import ADMIN, kafka_acls_lines, rules
+from bat_events.log.admin import list_topics
 from bat_events.log.local_kafka import LocalKafka
+from bat_events.service.context import sign_in
 
 app = typer.Typer(no_args_is_help=True, help="The local single-node Kafka.")
 topics = typer.Typer(no_args_is_help=True, help="A namespace's topics.")
@@ -32,30 +38,43 @@ def status(ctx: typer.Context) -> None:
     with errors():
         settings = settings_of(ctx)
         if settings.bootstrap:
-            say(f"an existing cluster is used: {settings.bootstrap}")
+            how = (
+                "each service logs in as its own user"
+                if settings.secured
+                else "without logins, so without access rules"
+            )
+            say(f"an existing cluster is used: {settings.bootstrap}, {how}")
             return
-        found = LocalKafka(settings.home.absolute()).status()
+        found = local_broker(settings).status()
         size = f"{found.data_bytes / 2**20:.1f} MiB of data"
         if not found.running:
             say(f"not running; {size}")
             raise typer.Exit(1)
-        say(f"Kafka {found.version} answers at {found.bootstrap} (pid {found.pid}); {size}; log {found.log}")
+        access = "access rules on" if found.secured else "no access rules"
+        say(f"Kafka {found.version} answers at {found.bootstrap} (pid {found.pid}), {access}; {size}; log {found.log}")
 
 
 @topics.command("apply")
-def apply(ctx: typer.Context) -> None:
-    """Create the namespace's missing topics and publish the schemas. What exists is left as it is."""
+def apply(
+    ctx: typer.Context,
+    acls: Annotated[
+        bool,
+        typer.Option(
+            "--acls", help="on a named cluster too: create users and access rules (the local broker has them)"
+        ),
+    ] = False,
+) -> None:
+    """Create the namespace's missing topics and publish the schemas. Topics that exist are left as they are.
+
+    On the local broker each service gets its user, password file and access rules as well.
+    """
     with errors():
         settings = settings_of(ctx)
         with running_broker(settings) as address:
-            states = apply_topics(
-                address,
-                settings.namespace,
-                partitions=settings.kafka.partitions,
-                replication=settings.kafka.replication,
-            )
-            for state in states:
+            for state in prepare(settings, address, access=True if acls else None):
                 say(f"{state.name:40} {state.partitions:3} partitions, written by {state.spec.writer}")
+        if settings.secured and (settings.bootstrap is None or acls):
+            say(f"{len(rules(settings.namespace))} access rules stand; passwords in {settings.kafka_secrets()}")
 
 
 @topics.command("list")
@@ -64,9 +83,22 @@ def show(ctx: typer.Context) -> None:
     with errors():
         settings = settings_of(ctx)
         with running_broker(settings) as address:
-            states = list_topics(address, settings.namespace)
+            states = list_topics(sign_in(settings, address, ADMIN), settings.namespace)
         for state in states:
             count = f"{state.partitions} partitions" if state.partitions else "missing"
             say(f"{state.name:40} {count:14} {state.spec.plane:9} written by {state.spec.writer}")
         if not all(state.partitions for state in states):
             raise typer.Exit(1)
+
+
+@topics.command("acls")
+def acls_of(
+    ctx: typer.Context, as_data: Annotated[bool, typer.Option("--json", help="as JSON instead of commands")] = False
+) -> None:
+    """Print the namespace's access rules for another cluster, as kafka-acls.sh commands. Nothing is changed."""
+    with errors():
+        namespace = settings_of(ctx).namespace
+    if as_data:
+        print(json.dumps([asdict(rule) for rule in rules(namespace)], indent=1))
+    else:
+        print("\n".join(kafka_acls_lines(namespace)))

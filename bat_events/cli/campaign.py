@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bat_events.cli.common import errors, out, reading, say, settings_of
+from bat_events.cli.common import errors, out, prepare, reading, say, settings_of
 from bat_events.cli.summary import as_json, failure_line, table
 from bat_events.cli.watch import Follower
 from bat_events.errors import LogError
@@ -34,7 +34,6 @@ def start(
 ) -> None:
     """Put a campaign on the log. Services that run in this namespace begin to work on it."""
     from bat_events.benchmark.registry import benchmark
-    from bat_events.log.admin import apply_topics
     from bat_events.producers.campaigns import load_plan
     from bat_events.producers.campaigns import start as begin
 
@@ -43,12 +42,7 @@ def start(
         plan = load_plan(file, {} if seed is None else {"seed": seed})
         campaign = name or new_id(file.stem)
         with reading(settings, "campaign") as context:
-            apply_topics(
-                context.bootstrap,
-                settings.namespace,
-                partitions=settings.kafka.partitions,
-                replication=settings.kafka.replication,
-            )
+            prepare(settings, str(context.bootstrap))
             begin(context, campaign, plan, benchmark_version=benchmark(plan.benchmark).version)
         say(f"campaign {campaign} is on the log of namespace {settings.namespace}")
 
@@ -70,7 +64,7 @@ def show_all(ctx: typer.Context) -> None:
 @app.command()
 def status(ctx: typer.Context, campaign: Name = None, as_data: Annotated[bool, typer.Option("--json")] = False) -> None:
     """What each round practised and what came of it."""
-    with errors(), reading(settings_of(ctx), "campaign") as context:
+    with errors(), reading(settings_of(ctx), "reader") as context:
         follower = Follower(context, _name(context, campaign))
         view = follower.catch_up()
         follower.close()

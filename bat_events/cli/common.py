@@ -8,9 +8,12 @@ import typer
 from rich.console import Console
 
 from bat_events.errors import BatError
+from bat_events.log.access import ADMIN
+from bat_events.log.acls import apply_access
+from bat_events.log.admin import TopicState, apply_topics
 from bat_events.log.local_kafka import LocalKafka
 from bat_events.log.local_kafka_parts import BrokerError
-from bat_events.service.context import Context
+from bat_events.service.context import Context, sign_in
 from bat_events.service.runtime import Status
 from bat_events.settings import Settings, load_settings
 
@@ -40,11 +43,21 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def local_broker(settings: Settings) -> LocalKafka:
+    """The broker of this home as the settings want it."""
+    return LocalKafka(
+        settings.home.absolute(),
+        heap_mb=settings.kafka.heap_mib,
+        secured=settings.secured,
+        secrets=settings.kafka_secrets(),
+    )
+
+
 def bootstrap(settings: Settings, *, start: bool) -> str:
     """The cluster's address: the named one, or the local broker's (started if asked to)."""
     if settings.bootstrap:
         return settings.bootstrap
-    broker = LocalKafka(settings.home.absolute(), heap_mb=settings.kafka.heap_mib)
+    broker = local_broker(settings)
     if not start:
         status = broker.status()
         if not status.running or status.bootstrap is None:
@@ -53,9 +66,31 @@ def bootstrap(settings: Settings, *, start: bool) -> str:
     return broker.up(say)
 
 
-def make_context(settings: Settings, name: str, *, start: bool = False) -> Context:
-    """A context of this process."""
-    return Context(settings=settings, bootstrap=bootstrap(settings, start=start), status=Status(service=name))
+def make_context(settings: Settings, name: str) -> Context:
+    """A context of this process, which is the principal of that name on the broker."""
+    address = sign_in(settings, bootstrap(settings, start=False), name)
+    return Context(settings=settings, bootstrap=address, status=Status(service=name))
+
+
+def prepare(settings: Settings, address: str, *, access: bool | None = None) -> list[TopicState]:
+    """Create what the namespace lacks: topics and schemas; with `access` users and rules too, as on the local broker.
+
+    Where another cluster asks for logins and the admin's password is not on this machine, the topics are taken as they are:
+    who starts campaigns need not be who administers the cluster. Raises LogError.
+    """
+    admin = sign_in(settings, address, ADMIN)
+    own = settings.bootstrap is None
+    if access is None:
+        access = own and settings.secured
+        if settings.secured and not own and not (settings.kafka_secrets() / ADMIN).exists():
+            return []
+    elif access and not settings.secured:
+        raise BatError("users and access rules need logins: set kafka.security to scram")
+    if access:
+        apply_access(admin, settings.namespace, settings.kafka_secrets(), own=own)
+    return apply_topics(
+        admin, settings.namespace, partitions=settings.kafka.partitions, replication=settings.kafka.replication
+    )
 
 
 def environment(settings: Settings, address: str) -> dict[str, str]:
@@ -67,6 +102,8 @@ def environment(settings: Settings, address: str) -> dict[str, str]:
         "TMPDIR": str(scratch),
         "BAT_NAMESPACE": settings.namespace,
         "BAT_KAFKA_BOOTSTRAP": address,
+        "BAT_KAFKA__SECURITY": "scram" if settings.secured else "none",
+        "BAT_KAFKA__SECRETS": str(settings.kafka_secrets()),  # where passwords lie; none is ever in an environment
         "OMP_NUM_THREADS": str(settings.training.threads),
         "TOKENIZERS_PARALLELISM": "false",
     }
@@ -78,7 +115,7 @@ def running_broker(settings: Settings) -> Iterator[str]:
     if settings.bootstrap:
         yield settings.bootstrap
         return
-    broker = LocalKafka(settings.home.absolute(), heap_mb=settings.kafka.heap_mib)
+    broker = local_broker(settings)
     was_running = broker.status().running
     address = broker.up(say if not was_running else _quiet)
     try:
@@ -89,10 +126,12 @@ def running_broker(settings: Settings) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def reading(settings: Settings, name: str) -> Iterator[Context]:
-    """A context for a command that reads or writes the log and ends."""
+def reading(settings: Settings, principal: str) -> Iterator[Context]:
+    """A context for a command that reads or writes the log as one principal and ends."""
     with running_broker(settings) as address:
-        yield Context(settings=settings, bootstrap=address, status=Status(service=name))
+        yield Context(
+            settings=settings, bootstrap=sign_in(settings, address, principal), status=Status(service=principal)
+        )
 
 
 def _quiet(_: str) -> None:

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from bat_events.cli.campaign import new_id
-from bat_events.cli.common import environment, errors, out, running_broker, say, settings_of
+from bat_events.cli.common import environment, errors, out, prepare, running_broker, say, settings_of
 from bat_events.cli.curve import learning_curve
 from bat_events.cli.summary import as_json, failure_line, table
 from bat_events.cli.watch import watch
 from bat_events.deciders.campaign import CampaignView
 from bat_events.errors import BatError, ConfigurationError, LogError
-from bat_events.service.context import Context
+from bat_events.service.context import Context, sign_in
 from bat_events.service.runtime import Status
 
 _STOPPED = 130
@@ -36,7 +36,7 @@ def demo(
 ) -> None:
     """Run a campaign on the built-in benchmark, from cold start to the last round, with everything real."""
     from bat_events.consumers.registry import SERVICES
-    from bat_events.log.admin import apply_topics
+    from bat_events.service.run import log_folder
     from bat_events.service.supervisor import Supervisor
 
     with errors():
@@ -44,26 +44,37 @@ def demo(
         if go_on and seed is not None:
             raise ConfigurationError("--seed begins a campaign; one that goes on with --resume keeps its own seed")
         begun = time.monotonic()
-        _preflight(settings.home)
+        _preflight(settings.home, logins=settings.secured)
         with running_broker(settings) as address:
-            context = Context(settings=settings, bootstrap=address, status=Status(service="demo"))
-            apply_topics(
-                address,
-                settings.namespace,
-                partitions=settings.kafka.partitions,
-                replication=settings.kafka.replication,
+            prepare(settings, address)
+            starter = Context(
+                settings=settings, bootstrap=sign_in(settings, address, "campaign"), status=Status(service="demo")
             )
-            campaign = _open_campaign(context) if go_on else _begin(context, file, quick, name, seed)
+            campaign = _open_campaign(starter) if go_on else _begin(starter, file, quick, name, seed)
+            context = Context(
+                settings=settings, bootstrap=sign_in(settings, address, "reader"), status=Status(service="demo")
+            )
             say(f"campaign {campaign} in namespace {settings.namespace}; Kafka at {address}; home {settings.home}")
-            folder = settings.home.absolute() / "logs" / settings.namespace
             signal.signal(signal.SIGTERM, lambda *_: context.stop.set())
             signal.signal(signal.SIGINT, lambda *_: context.stop.set())
-            supervisor = Supervisor(list(SERVICES), env=environment(settings, address), log_folder=folder)
+            home = settings.home.absolute()
+            supervisor = Supervisor(
+                list(SERVICES),
+                env=environment(settings, address),
+                logs=lambda service: log_folder(home, settings.namespace, service),
+            )
+
+            def tick() -> list[str]:
+                lines = supervisor.poll()
+                if supervisor.refused:
+                    raise RuntimeError("; ".join(lines))
+                return lines
+
             try:
                 view = watch(
                     context,
                     campaign,
-                    tick=supervisor.poll,
+                    tick=tick,
                     until=lambda view: view.finished is not None or context.stop.is_set(),
                 )
                 if view.finished is not None:
@@ -81,11 +92,11 @@ def demo(
         raise typer.Exit(1)
 
 
-def _preflight(home: Path) -> None:
+def _preflight(home: Path, *, logins: bool) -> None:
     """Refuse at once, with the remedy, what would fail minutes later."""
     from bat_events.cli.doctor import checks
 
-    lacking = [check for check in checks(home) if check.required and not check.ok]
+    lacking = [check for check in checks(home, logins=logins) if check.required and not check.ok]
     if lacking:
         raise BatError("; ".join(f"{check.name}: {check.detail}: {check.remedy}" for check in lacking))
 

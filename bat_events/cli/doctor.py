@@ -7,6 +7,7 @@ a named cluster are asked a question. Torch is not imported, so that the whole t
 import importlib.metadata
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -42,15 +43,18 @@ class Check:
     remedy: str = ""
 
 
-def checks(home: Path | None = None, env: Mapping[str, str] | None = None) -> list[Check]:
-    """Look at the machine. `home` is BAT_HOME, `env` the environment; both default to this process's own."""
+def checks(home: Path | None = None, env: Mapping[str, str] | None = None, *, logins: bool = False) -> list[Check]:
+    """Look at the machine. `home` is BAT_HOME, `env` the environment; both default to this process's own.
+
+    `logins` says that a named cluster asks for them: then only its port is tried.
+    """
     env = os.environ if env is None else env
     home = home or Path(env.get("BAT_HOME") or ".bat")
     return [
         _python(),
         _java(env),
         _maven(env),
-        _kafka(home, env),
+        _kafka(home, env, logins=logins),
         _user_namespaces(env),
         _bubblewrap(env),
         _memory_limit(),
@@ -110,9 +114,10 @@ def _jars(env: Mapping[str, str]) -> str | None:
         return None
 
 
-def _kafka(home: Path, env: Mapping[str, str]) -> Check:
+def _kafka(home: Path, env: Mapping[str, str], *, logins: bool) -> Check:
     if not _local_broker_wanted(env):
-        return _cluster(env["BAT_KAFKA_BOOTSTRAP"].strip())
+        named = env["BAT_KAFKA_BOOTSTRAP"].strip()
+        return _port(named) if logins else _cluster(named)
     try:
         folder, status = jars_folder(env), LocalKafka(home, env=env).status()
     except BrokerError as lack:
@@ -132,6 +137,17 @@ def _cluster(bootstrap: str) -> Check:
         detail = f"{bootstrap} does not answer: {error.args[0].str()}"
         return Check(name="kafka", ok=False, required=True, detail=detail, remedy=remedy)
     return Check(name="kafka", ok=True, required=True, detail=f"{bootstrap} answers, {brokers} brokers")
+
+
+def _port(bootstrap: str) -> Check:
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=3).close()
+    except (OSError, ValueError) as error:
+        remedy = "start that cluster, or correct BAT_KAFKA_BOOTSTRAP"
+        detail = f"{bootstrap} cannot be reached: {error}"
+        return Check(name="kafka", ok=False, required=True, detail=detail, remedy=remedy)
+    return Check(name="kafka", ok=True, required=True, detail=f"{bootstrap} is reachable; logins were not tried")
 
 
 def _user_namespaces(env: Mapping[str, str]) -> Check:

@@ -31,7 +31,7 @@ def tail(
         unknown = [name for name in names if name not in BY_NAME]
         if unknown:
             raise typer.BadParameter(f"{', '.join(unknown)}: choose of {', '.join(BY_NAME)}")
-        with reading(settings_of(ctx), "tail") as context:
+        with reading(settings_of(ctx), "reader") as context:
             reader = KafkaReader(
                 bootstrap=context.bootstrap, namespace=context.settings.namespace, topics=names, group="tail"
             )

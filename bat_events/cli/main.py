@@ -10,7 +10,7 @@ import yaml
 
 from bat_events import __version__
 from bat_events.cli import broker, campaign, demo, log, read
-from bat_events.cli.common import environment, errors, make_context, out, say, settings_of
+from bat_events.cli.common import bootstrap, environment, errors, make_context, out, say, settings_of
 from bat_events.errors import ConfigurationError
 
 app = typer.Typer(
@@ -48,7 +48,8 @@ def doctor(ctx: typer.Context) -> None:
     from bat_events.cli.doctor import checks, render
 
     with errors():
-        found = checks(settings_of(ctx).home)
+        tree = settings_of(ctx)
+        found = checks(tree.home, logins=tree.secured)
     print(render(found))
     if any(check.required and not check.ok for check in found):
         raise typer.Exit(1)
@@ -83,7 +84,7 @@ def serve(
 ) -> None:
     """Run services. One name runs in this process; several, or none for all, run as supervised child processes."""
     from bat_events.consumers.registry import SERVICES, build
-    from bat_events.service.run import run_service
+    from bat_events.service.run import log_folder, run_service
     from bat_events.service.supervisor import Supervisor
 
     names = services or list(SERVICES)
@@ -92,31 +93,42 @@ def serve(
         if unknown:
             raise typer.BadParameter(f"{', '.join(unknown)}: choose of {', '.join(SERVICES)}")
         tree = settings_of(ctx)
-        context = make_context(tree, names[0])
         if len(names) == 1:
+            context = make_context(tree, names[0])
             code = run_service(names[0], context, build)
             logging.shutdown()
             # An effect in flight is abandoned: nothing of it is on the log, and it will be done again. Waiting for its
             # thread could take as long as a cold start.
             os._exit(code)
         import signal
+        import threading
         import time
 
-        folder = tree.home.absolute() / "logs" / tree.namespace
-        supervisor = Supervisor(names, env=environment(tree, context.bootstrap), log_folder=folder)
-        signal.signal(signal.SIGTERM, lambda *_: context.stop.set())
-        signal.signal(signal.SIGINT, lambda *_: context.stop.set())
+        home = tree.home.absolute()
+        address = bootstrap(tree, start=False)
+        stop = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+        signal.signal(signal.SIGINT, lambda *_: stop.set())
+        supervisor = Supervisor(
+            names,
+            env=environment(tree, address),
+            logs=lambda service: log_folder(home, tree.namespace, service),
+        )
         say(f"{len(names)} services run in namespace {tree.namespace}; Ctrl-C stops them")
         try:
-            while not context.stop.is_set():
+            while not stop.is_set():
                 for line in supervisor.poll():
                     say(line)
+                if len(supervisor.refused) == len(names):
+                    raise RuntimeError("every service was denied access")
                 time.sleep(0.2)
         except RuntimeError as error:
             say(str(error))
             raise typer.Exit(1) from None
         finally:
             supervisor.stop()
+        if supervisor.refused:
+            raise typer.Exit(1)
 
 
 _OURS = frozenset(

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bat_events.cli.common import err, errors, running_broker, say, settings_of
+from bat_events.cli.common import err, errors, local_broker, running_broker, say, settings_of
 from bat_events.errors import ConfigurationError
+from bat_events.service.context import sign_in
 
 
 def audit(
@@ -17,9 +18,12 @@ def audit(
     list_them: Annotated[bool, typer.Option("--list", help="the named queries and what they tell")] = False,
     param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for a named query")] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
+    heldout: Annotated[bool, typer.Option("--heldout", help="ask the held-out plane's auditor")] = False,
 ) -> None:
     """Ask DuckDB about the log: the running auditor answers, or else its file is opened."""
+    import bat_events.audit.denied as denied
     import bat_events.audit.run as run
+    from bat_events.audit.file import heldout_home
 
     with errors():
         settings = settings_of(ctx)
@@ -27,6 +31,11 @@ def audit(
             for query in run.list_queries():
                 params_text = "".join(f" [{param}]" for param in query.params)
                 say(f"{query.name + params_text:34} {query.title}")
+            say(f"{denied.NAME:34} {denied.TITLE}")
+            return
+        if name in (denied.NAME, "denied"):
+            found = denied.look(local_broker(settings), settings.bootstrap)
+            print(found.render(form), end="")
             return
         params = {}
         for text in param or []:
@@ -36,7 +45,8 @@ def audit(
             params[key] = value
         if form not in run.FORMATS:
             raise ConfigurationError(f"--format {form!r}: choose one of {', '.join(run.FORMATS)}")
-        result = run.run_query(settings.home.absolute(), settings.namespace, name=name, sql=sql, params=params)
+        home = heldout_home(settings.home) if heldout else settings.home.absolute()
+        result = run.run_query(home, settings.namespace, name=name, sql=sql, params=params)
         print(run.render(result, form, width=None if sys.stdout.isatty() else 160))
         if form == "csv":
             err.print(run.as_of_line(result), highlight=False, markup=False)
@@ -58,7 +68,7 @@ def replay(
             result = replay_campaign(ArchiveSource(archive), campaign=campaign, round=number)
         else:
             with running_broker(settings) as address:
-                source = KafkaSource(address, settings.namespace)
+                source = KafkaSource(sign_in(settings, address, "reader"), settings.namespace)
                 result = replay_campaign(source, campaign=campaign, round=number)
                 source.close()
     print(to_json(result) if as_data else render(result))

@@ -1,17 +1,21 @@
 """Creating and listing a namespace's topics, and putting the schemas on the log."""
 
+import time
 from dataclasses import dataclass
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata  # type: ignore[attr-defined]
 
 from bat_events.codec import Codec
 from bat_events.errors import LogError
+from bat_events.log.access import topics_of
+from bat_events.log.cluster import CLIENT_LOGGER, Address, Cluster, check_access, client_settings, kafka_error
 from bat_events.log.interface import Outgoing
 from bat_events.log.kafka import KafkaReader, KafkaWriter
-from bat_events.log.topics import SCHEMA_TOPIC, TOPICS, TopicSpec, broker_name, check_namespace
+from bat_events.log.topics import BY_NAME, SCHEMA_TOPIC, TopicSpec, broker_name, check_namespace
 
 _CALL_S = 30.0
+_LOOK_S = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,31 +27,42 @@ class TopicState:
     partitions: int
 
 
-def admin_client(bootstrap: str) -> AdminClient:
-    """An admin client."""
-    return AdminClient({"bootstrap.servers": bootstrap})
+def admin_client(bootstrap: Address) -> AdminClient:
+    """An admin client. Raises ConfigurationError where its password cannot be read."""
+    return AdminClient(client_settings(bootstrap), logger=CLIENT_LOGGER)
 
 
-def list_topics(bootstrap: str, namespace: str) -> list[TopicState]:
-    """Every topic of the namespace, whether it exists or not."""
-    try:
-        known = admin_client(bootstrap).list_topics(timeout=_CALL_S).topics
-    except KafkaException as error:
-        raise LogError(f"no Kafka answers at {bootstrap}: {error.args[0].str()}") from error
+def list_topics(bootstrap: Address, namespace: str) -> list[TopicState]:
+    """Every topic of the namespace that this user may see, whether it exists or not."""
+    known = _known_topics(bootstrap)
+    visible = topics_of(bootstrap.principal) if isinstance(bootstrap, Cluster) else BY_NAME
     states = []
-    for spec in TOPICS:
+    for spec in (BY_NAME[name] for name in visible):
         name = broker_name(namespace, spec.name)
         states.append(TopicState(spec=spec, name=name, partitions=len(known[name].partitions) if name in known else 0))
     return states
 
 
-def namespaces(bootstrap: str) -> list[str]:
+def _known_topics(address: Address) -> dict[str, TopicMetadata]:
+    """What this user may see. Raises LoginRefused, LogError where nothing answers."""
+    admin = admin_client(address)
+    deadline = time.monotonic() + _CALL_S
+    while True:
+        try:
+            return admin.list_topics(timeout=_LOOK_S).topics
+        except KafkaException as error:
+            admin.poll(0)  # a refused login comes out of here
+            if time.monotonic() > deadline:
+                raise LogError(f"no Kafka answers at {address}: {kafka_error(error).str()}") from error
+
+
+def namespaces(bootstrap: Address) -> list[str]:
     """Every namespace that has a campaign topic on this broker."""
-    names = admin_client(bootstrap).list_topics(timeout=_CALL_S).topics
+    names = _known_topics(bootstrap)
     return sorted(name.removesuffix(".campaign") for name in names if name.endswith(".campaign"))
 
 
-def apply_topics(bootstrap: str, namespace: str, *, partitions: int = 4, replication: int = 1) -> list[TopicState]:
+def apply_topics(bootstrap: Address, namespace: str, *, partitions: int = 4, replication: int = 1) -> list[TopicState]:
     """Create what is missing (nothing that exists is changed) and publish the schemas. Returns all topics."""
     check_namespace(namespace)
     admin = admin_client(bootstrap)
@@ -69,13 +84,14 @@ def apply_topics(bootstrap: str, namespace: str, *, partitions: int = 4, replica
             try:
                 future.result()
             except KafkaException as error:
+                check_access(bootstrap, kafka_error(error), f"create topic {name}")
                 if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                     raise LogError(f"topic {name} could not be created: {error.args[0].str()}") from error
     publish_schemas(bootstrap, namespace)
     return list_topics(bootstrap, namespace)
 
 
-def publish_schemas(bootstrap: str, namespace: str) -> int:
+def publish_schemas(bootstrap: Address, namespace: str) -> int:
     """Put every known schema on the schema topic, keyed by digest, unless it is there; returns how many were new."""
     reader = KafkaReader(bootstrap=bootstrap, namespace=namespace, topics=[SCHEMA_TOPIC])
     there: set[str] = set()
@@ -94,7 +110,7 @@ def publish_schemas(bootstrap: str, namespace: str) -> int:
     return len(missing)
 
 
-def learn_schemas(codec: Codec, bootstrap: str, namespace: str) -> None:
+def learn_schemas(codec: Codec, bootstrap: Address, namespace: str) -> None:
     """Teach a codec every schema that the namespace's log was written with."""
     reader = KafkaReader(bootstrap=bootstrap, namespace=namespace, topics=[SCHEMA_TOPIC])
     while not reader.caught_up():
@@ -103,7 +119,7 @@ def learn_schemas(codec: Codec, bootstrap: str, namespace: str) -> None:
     reader.close()
 
 
-def delete_namespace(bootstrap: str, namespace: str) -> int:
+def delete_namespace(bootstrap: Address, namespace: str) -> int:
     """Delete a namespace's topics (used by `clean`, after it asked); returns how many there were."""
     names = [state.name for state in list_topics(bootstrap, namespace) if state.partitions]
     if names:
@@ -113,7 +129,7 @@ def delete_namespace(bootstrap: str, namespace: str) -> int:
     return len(names)
 
 
-def committed_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+def committed_offsets(bootstrap: Address, group: str) -> dict[tuple[str, int], int]:
     """A group's committed offsets by (broker topic, partition)."""
     admin = admin_client(bootstrap)  # kept: its futures end with it
     futures = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])

@@ -3,15 +3,17 @@
 Every write of a service is one transaction of outputs and consumed offsets. Reading alone is `log.kafka_reader`.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from bat_events.errors import FencedError, LogError
+from bat_events.errors import AccessDenied, FencedError, LogError
+from bat_events.log.cluster import CLIENT_LOGGER, Address, check_access, client_settings
 from bat_events.log.interface import CrashPoint, Outgoing, Partition
-from bat_events.log.kafka_reader import CALL_S, CLIENT_LOGGER, KafkaReader, Reading, open_consumer, partitions_of
+from bat_events.log.kafka_reader import CALL_S, LOOK_S, KafkaReader, Reading, asked, open_consumer, partitions_of
 from bat_events.log.topics import broker_name, plain_name
 
 __all__ = ["KafkaReactorLog", "KafkaReader", "KafkaWorkerLog", "KafkaWriter", "partitions_of"]
@@ -26,12 +28,13 @@ def _no_crash(_: str) -> None:
 class _Writing:
     """One transaction at a time: outputs, then offsets, then commit."""
 
-    def __init__(self, *, bootstrap: str, namespace: str, transactional_id: str) -> None:
-        self._namespace_out = namespace
-        self._failures: list[str] = []
+    def __init__(self, *, bootstrap: Address, namespace: str, transactional_id: str) -> None:
+        self._cluster, self._namespace_out = bootstrap, namespace
+        self._doing = f"write as transactional id {namespace}.{transactional_id}"
+        self._failures: list[tuple[str, KafkaError]] = []
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap,
+                **client_settings(bootstrap),
                 "transactional.id": f"{namespace}.{transactional_id}",
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
                 "enable.idempotence": True,
@@ -45,7 +48,7 @@ class _Writing:
 
     def begin_service(self) -> None:
         """Fence every earlier instance and wait until its open transaction is ended."""
-        _guard(lambda: self._producer.init_transactions(CALL_S))
+        self._guard(lambda: self._producer.init_transactions(LOOK_S))  # may be called again until it is done
 
     def write(
         self,
@@ -54,21 +57,25 @@ class _Writing:
         group: Any,
         crash: CrashPoint,
     ) -> None:
-        """The transaction. Raises FencedError or LogError; after either, nothing was kept."""
+        """The transaction. Raises FencedError, AccessDenied or LogError; after each of them nothing was kept."""
         self._failures.clear()
-        _guard(self._producer.begin_transaction)
+        self._guard(self._producer.begin_transaction)
         try:
             crash("begun")
             for out in outputs:
                 self._produce(out)
             crash("produced")
             if offsets:
-                _guard(lambda: self._producer.send_offsets_to_transaction(offsets, group, CALL_S))
+                self._guard(lambda: self._producer.send_offsets_to_transaction(offsets, group, CALL_S))
             crash("offsets-sent")
-            _guard(lambda: self._producer.commit_transaction(CALL_S))
+            self._guard(lambda: self._producer.commit_transaction(CALL_S))
             if self._failures:
-                raise LogError(f"delivery failed: {self._failures[0]}")
+                raise LogError(f"delivery failed: {self._failures[0][1].str()}")
         except FencedError:
+            raise
+        except AccessDenied:
+            with contextlib.suppress(KafkaException):  # nothing open may hold readers back
+                self._producer.abort_transaction(CALL_S)
             raise
         except (LogError, KafkaException) as error:
             try:
@@ -93,41 +100,48 @@ class _Writing:
             except BufferError:  # the queue is full: slow down, lose nothing
                 self._producer.poll(0.5)
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failures.append(error.str())
+            self._failures.append((message.topic() or "", error))
 
-
-def _guard(call: Any) -> None:
-    """Retry what Kafka calls retriable, and tell a fenced producer from other errors."""
-    deadline = time.monotonic() + 2 * CALL_S
-    while True:
-        try:
-            call()
-            return
-        except KafkaException as error:
-            cause = error.args[0]
-            fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-            if cause.code() in fenced:
-                raise FencedError(f"a newer instance of this service took over: {cause.str()}") from error
-            if cause.retriable() and time.monotonic() < deadline:
-                time.sleep(0.1)
-                continue
-            raise LogError(cause.str()) from error
+    def _guard(self, call: Any) -> None:
+        """Retry what Kafka calls retriable, and tell a fenced producer and a forbidden one from other errors."""
+        deadline = time.monotonic() + 2 * CALL_S
+        while True:
+            try:
+                call()
+                return
+            except KafkaException as error:
+                cause = error.args[0]
+                for topic, failure in self._failures:  # what made the transaction fail, before what that led to
+                    check_access(self._cluster, failure, f"write topic {topic}")
+                check_access(self._cluster, cause, f"{self._doing}: {cause.str()}")
+                with contextlib.suppress(KafkaException):
+                    self._producer.poll(0)  # a refused login comes out of here
+                fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+                if cause.code() in fenced:
+                    raise FencedError(f"a newer instance of this service took over: {cause.str()}") from error
+                if cause.retriable() and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                    continue
+                raise LogError(cause.str()) from error
 
 
 class KafkaReactorLog(Reading):
     """See ReactorLog: assigned all partitions, offsets kept in a group that only this service uses."""
 
-    def __init__(self, *, bootstrap: str, namespace: str, service: str, topics: Sequence[str]) -> None:
+    def __init__(self, *, bootstrap: Address, namespace: str, service: str, topics: Sequence[str]) -> None:
         group = f"{namespace}.{service}"
         # Not a member of a group that others wait for: an effect may take as long as it takes (a cold start, an update).
-        super().__init__(open_consumer(bootstrap, **{"group.id": group, "max.poll.interval.ms": 86_400_000}), namespace)
+        consumer = open_consumer(bootstrap, **{"group.id": group, "max.poll.interval.ms": 86_400_000})
+        super().__init__(consumer, bootstrap, namespace)
+        self._partitions = partitions_of(consumer, bootstrap, namespace, topics)
         self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=service)
         self._writer.begin_service()
-        self._partitions = partitions_of(self._consumer, namespace, topics)
         kafka = [TopicPartition(broker_name(namespace, t), p) for t, p in self._partitions]
-        known = self._consumer.committed(kafka, timeout=CALL_S)
+        known = asked(
+            consumer, bootstrap, f"read the offsets of group {group}", lambda s: consumer.committed(kafka, timeout=s)
+        )
         self._committed = {
             (plain_name(namespace, tp.topic), tp.partition): max(tp.offset, 0) for tp in known if tp.error is None
         }
@@ -151,17 +165,15 @@ class KafkaReactorLog(Reading):
 class KafkaWorkerLog(Reading):
     """See WorkerLog: a member of a KIP-848 group; the broker hands out partitions one by one."""
 
-    def __init__(self, *, bootstrap: str, namespace: str, service: str, topic: str, instance: str) -> None:
+    def __init__(self, *, bootstrap: Address, namespace: str, service: str, topic: str, instance: str) -> None:
         group = f"{namespace}.{service}"
-        super().__init__(
-            open_consumer(
-                bootstrap, **{"group.id": group, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
-            ),
-            namespace,
+        consumer = open_consumer(
+            bootstrap, **{"group.id": group, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
         )
+        super().__init__(consumer, bootstrap, namespace)
+        partitions_of(consumer, bootstrap, namespace, [topic])
         self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=f"{service}.{instance}")
         self._writer.begin_service()
-        partitions_of(self._consumer, namespace, [topic])
         self._topic = topic
         self.rebalances = 0
         self._consumer.subscribe([broker_name(namespace, topic)], on_assign=self._on_assign, on_revoke=self._on_revoke)
@@ -214,7 +226,7 @@ class KafkaWorkerLog(Reading):
 class KafkaWriter(_Writing):
     """A writer without inputs, for producers: one transaction per call."""
 
-    def __init__(self, *, bootstrap: str, namespace: str, name: str) -> None:
+    def __init__(self, *, bootstrap: Address, namespace: str, name: str) -> None:
         super().__init__(bootstrap=bootstrap, namespace=namespace, transactional_id=name)
         self.begin_service()
 

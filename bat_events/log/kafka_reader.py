@@ -4,28 +4,30 @@ Readers start at the beginning, see committed records only and treat an out-of-r
 whatever else must be unable to write imports this module and not `log.kafka`.
 """
 
-import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from bat_events.errors import LogError
+from bat_events.log.cluster import CLIENT_LOGGER, Address, check_access, client_settings, group_of, kafka_error
 from bat_events.log.interface import Partition, Record
 from bat_events.log.topics import broker_name, plain_name
 
 CALL_S = 30.0
+LOOK_S = 3.0
+"""One wait of a longer one, after which a refusal is looked for."""
 
-CLIENT_LOGGER = logging.getLogger("kafka")
-CLIENT_LOGGER.addHandler(logging.NullHandler())  # the client's remarks go to a service's log, never to a terminal
+T = TypeVar("T")
 
 
-def open_consumer(bootstrap: str, **extra: Any) -> Consumer:
+def open_consumer(bootstrap: Address, **extra: Any) -> Consumer:
     """A consumer that commits nothing by itself, reads committed records only and tells the ends of partitions."""
     return Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **client_settings(bootstrap),
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
@@ -45,8 +47,9 @@ def open_consumer(bootstrap: str, **extra: Any) -> Consumer:
 class Reading:
     """Polling shared by all readers: converts messages, remembers ends of partitions, makes errors loud."""
 
-    def __init__(self, consumer: Consumer, namespace: str) -> None:
+    def __init__(self, consumer: Consumer, address: Address, namespace: str) -> None:
         self._consumer = consumer
+        self._address = address
         self._namespace = namespace
         self._unread: set[Partition] = set()
         self._assigned: set[Partition] = set()
@@ -83,6 +86,7 @@ class Reading:
                     f"{message.topic()}[{message.partition()}]: the offset to read is out of range: records were "
                     f"deleted before they were read ({error.str()}); topics need infinite retention"
                 )
+            check_access(self._address, error, f"read {message.topic() or 'the log'}: {error.str()}")
             if error.fatal() or not error.retriable():
                 raise LogError(f"reading {message.topic() or 'the log'}: {error.str()}")
             return None
@@ -106,16 +110,44 @@ class Reading:
         return [TopicPartition(broker_name(self._namespace, t), p, o) for (t, p), o in sorted(offsets.items())]
 
 
-def partitions_of(consumer: Consumer, namespace: str, topics: Iterable[str]) -> list[Partition]:
-    """Every partition of the topics. Raises LogError naming a topic that is missing."""
+def asked(consumer: Consumer, address: Address, doing: str, call: Callable[[float], T]) -> T:
+    """The broker's answer to `call(time-out)`, asked for again until CALL_S is over.
+
+    A refusal reaches a client apart from the call that waits for it, so it is looked for after each short wait. Raises
+    AccessDenied, LoginRefused, or LogError where nothing answers.
+    """
+    deadline = time.monotonic() + CALL_S
+    while True:
+        try:
+            return call(min(LOOK_S, CALL_S))
+        except KafkaException as error:
+            check_access(address, kafka_error(error), doing)
+            message = consumer.poll(0)
+            while message is not None:  # nothing is assigned yet: these are errors, not records
+                if (said := message.error()) is not None:
+                    check_access(address, said, f"{doing}: {said.str()}")
+                message = consumer.poll(0)
+            if time.monotonic() > deadline:
+                raise LogError(f"Kafka at {address} does not let us {doing}: {kafka_error(error).str()}") from error
+
+
+def _metadata(consumer: Consumer, name: str, timeout_s: float) -> Any:
+    return consumer.list_topics(name, timeout=timeout_s).topics[name]
+
+
+def partitions_of(consumer: Consumer, address: Address, namespace: str, topics: Iterable[str]) -> list[Partition]:
+    """Every partition of the topics. Raises LogError naming a topic that is missing, AccessDenied for a forbidden one."""
     found: list[Partition] = []
     deadline = time.monotonic() + CALL_S
     for topic in topics:
         name = broker_name(namespace, topic)
+        doing = f"read topic {name}"
         while True:
-            metadata = consumer.list_topics(name, timeout=CALL_S).topics[name]
+            metadata = asked(consumer, address, doing, partial(_metadata, consumer, name))
             if metadata.error is None and metadata.partitions:
                 break
+            if metadata.error is not None:
+                check_access(address, metadata.error, doing)
             if time.monotonic() > deadline:
                 raise LogError(f"topic {name} is not there: run `bat-events topics apply`")
             time.sleep(0.1)
@@ -129,14 +161,15 @@ class KafkaReader(Reading):
     def __init__(
         self,
         *,
-        bootstrap: str,
+        bootstrap: Address,
         namespace: str,
         topics: Sequence[str],
         start: Mapping[Partition, int] | None = None,
         group: str = "reader",
     ) -> None:
-        super().__init__(open_consumer(bootstrap, **{"group.id": f"{namespace}.{group}"}), namespace)
-        partitions = partitions_of(self._consumer, namespace, topics)
+        consumer = open_consumer(bootstrap, **{"group.id": group_of(bootstrap, namespace, group)})
+        super().__init__(consumer, bootstrap, namespace)
+        partitions = partitions_of(consumer, bootstrap, namespace, topics)
         self._assigned = set(partitions)
         self._unread = set(partitions)
         offsets = {tp: (start or {}).get(tp, 0) for tp in partitions}

@@ -5,6 +5,7 @@ Promises:
 - The broker has a process group of its own: neither Ctrl-C in the terminal nor the death of whoever started it ends it.
 - Only a process that is certainly this home's broker, told by its command line, is ever signalled.
 - It listens on 127.0.0.1 only.
+- It knows its users and denies what no rule allows (`secured`, the default); their passwords lie in BAT_HOME/secrets/kafka.
 
 `BAT_KAFKA_BOOTSTRAP` names an existing cluster instead: see `bootstrap_for`.
 """
@@ -18,14 +19,14 @@ import subprocess
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from bat_events.log import local_kafka_config as config
+from bat_events.log.access import ADMIN
+from bat_events.log.cluster import Address
+from bat_events.log.local_kafka_login import Logins, answers
 from bat_events.log.local_kafka_parts import (
     BrokerBusy,
     BrokerError,
@@ -39,7 +40,15 @@ from bat_events.log.local_kafka_parts import (
     locked,
     quiet,
 )
-from bat_events.log.local_kafka_state import State, bytes_on_disk, port_open, read_state, with_free_ports, write_state
+from bat_events.log.local_kafka_state import (
+    BrokerStatus,
+    State,
+    bytes_on_disk,
+    port_open,
+    read_state,
+    with_free_ports,
+    write_state,
+)
 
 __all__ = [
     "BrokerBusy",
@@ -58,26 +67,21 @@ class BrokerFailed(BrokerError):
     """The broker did not start or did not answer; the message ends with the last lines of its log."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BrokerStatus:
-    """The local broker as it is now. `port` and `bootstrap` are what the next `up` will use when it is down."""
-
-    running: bool
-    pid: int | None
-    port: int | None
-    bootstrap: str | None
-    version: str | None  # of the jars that the next start uses; None while there are none
-    data_bytes: int  # on disk, sparse files counted by their blocks
-    log: Path
-
-
 class LocalKafka:
     """The broker of one BAT_HOME. Cheap to make: nothing is started or written before `up`."""
 
     def __init__(
-        self, home: Path, *, heap_mb: int = 256, start_timeout_s: float = 90.0, env: Mapping[str, str] | None = None
+        self,
+        home: Path,
+        *,
+        heap_mb: int = 256,
+        start_timeout_s: float = 90.0,
+        env: Mapping[str, str] | None = None,
+        secured: bool = True,
+        secrets: Path | None = None,
     ) -> None:
         self._layout = config.Layout(root=home.absolute() / "kafka")
+        self._logins = Logins(folder=secrets or self._layout.secrets, secured=secured)
         self._heap_mb = heap_mb
         self._start_timeout_s = start_timeout_s
         self._env: Mapping[str, str] = os.environ if env is None else env
@@ -91,15 +95,33 @@ class LocalKafka:
             raise BrokerError(f"no broker was started under {self._layout.root} yet: call up first")
         return state.bootstrap
 
+    @property
+    def secrets(self) -> Path:
+        """The folder of its users' passwords."""
+        return self._logins.folder
+
+    @property
+    def authorizer_log(self) -> Path:
+        """What it denied to whom."""
+        return self._layout.authorizer_log
+
+    def login(self, principal: str = ADMIN, namespace: str = "") -> Address:
+        """The broker as one principal of a namespace reaches it; the admin belongs to none."""
+        return self._logins.principal(self.bootstrap, principal, namespace)
+
     def up(self, progress: Progress = quiet) -> str:
         """Start the broker, or reuse the one that runs; returns its bootstrap address once it answers.
 
-        Raises BrokerUnavailable (Java, Maven or jars are missing), BrokerFailed (it does not start or answer) or
-        BrokerBusy (another process has been starting or stopping it for too long).
+        Raises BrokerUnavailable (Java, Maven or jars are missing), BrokerFailed (it does not start or answer, or runs
+        with another setting of access control) or BrokerBusy (another process has been starting or stopping it for too
+        long).
         """
         state = self._read_state()
-        if state is not None and self._running() is not None and self._answers(state.port):
-            return state.bootstrap
+        if state is not None and self._running() is not None:
+            self._check_secured(state)
+            # As the admin, because whoever starts it just now makes that login work last.
+            if answers(self.login(), self._layout.meta):
+                return state.bootstrap
         with self._locked(progress):
             state, process = self._read_state(), self._running()
             if process is None:
@@ -109,8 +131,18 @@ class LocalKafka:
                     f"the broker runs as process {process.pid}, but {self._layout.state} with its port is gone: stop "
                     "it with `bat-events broker down`, then start it again"
                 )
+            self._check_secured(state)
             self._wait_until_it_answers(state, progress)
+            self._logins.admit_admin(state.bootstrap)
             return state.bootstrap
+
+    def _check_secured(self, state: State) -> None:
+        if state.secured != self._logins.secured:
+            runs, wanted = ("with", "none") if state.secured else ("without", "scram")
+            raise BrokerFailed(
+                f"the local broker runs {runs} access control, but kafka.security asks for {wanted}: stop it with "
+                "`bat-events broker down`; the next start follows the setting"
+            )
 
     def down(self, *, timeout_s: float = 30.0) -> bool:
         """Stop the broker, first by asking (SIGTERM), after `timeout_s` by force; False where none was running."""
@@ -135,6 +167,7 @@ class LocalKafka:
             port=state.port if state else None,
             bootstrap=state.bootstrap if state else None,
             version=version,
+            secured=process is not None and state is not None and state.secured,
             data_bytes=bytes_on_disk(self._layout.data),
             log=self._layout.log,
         )
@@ -145,7 +178,9 @@ class LocalKafka:
         java, jars = find_java(self._env), ensure_jars(self._env, progress)
         self._layout.logs.mkdir(parents=True, exist_ok=True)
         state = with_free_ports(self._read_state())
-        settings = config.server_properties(self._layout, state.port, state.controller_port)
+        settings = config.server_properties(
+            self._layout, state.port, state.controller_port, self._logins.node_password()
+        )
         config.write_properties(self._layout.log4j, config.log4j_properties(self._layout))
         if not self._layout.meta.is_file():
             self._format(java, jars, settings)
@@ -162,7 +197,13 @@ class LocalKafka:
                 start_new_session=True,
             )
         started = psutil.Process(self._child.pid).create_time()
-        state = State(port=state.port, controller_port=state.controller_port, pid=self._child.pid, started=started)
+        state = State(
+            port=state.port,
+            controller_port=state.controller_port,
+            pid=self._child.pid,
+            started=started,
+            secured=self._logins.secured,
+        )
         write_state(self._layout.state, state)
         return state
 
@@ -202,7 +243,7 @@ class LocalKafka:
 
     def _wait_until_it_answers(self, state: State, progress: Progress) -> None:
         began = told = time.monotonic()
-        while not (port_open(state.port) and self._answers(state.port)):
+        while not (port_open(state.port) and answers(self._logins.node(state.bootstrap), self._layout.meta)):
             now = time.monotonic()
             if self._running() is None:
                 raise BrokerFailed(f"Kafka ended while starting. {self._last_lines()}")
@@ -215,18 +256,6 @@ class LocalKafka:
                 progress(f"waiting for Kafka to answer, {now - began:.0f} s")
                 told = now
             time.sleep(0.05)
-
-    def _answers(self, port: int) -> bool:
-        """Whether the cluster behind `port` answers and is this home's, told by its cluster id."""
-        client = AdminClient(
-            {"bootstrap.servers": f"{config.HOST}:{port}", "socket.timeout.ms": 2000, "log_level": 0},
-        )
-        try:
-            metadata = client.list_topics(timeout=2)
-        except KafkaException:
-            return False
-        ours = f"cluster.id={metadata.cluster_id}" in self._layout.meta.read_text().split()
-        return ours and bool(metadata.brokers)
 
     def _last_lines(self) -> str:
         parts = []

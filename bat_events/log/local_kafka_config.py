@@ -6,15 +6,22 @@ What differs from Kafka's defaults and why:
 - One node: internal topics have one replica and few partitions, so that the first commit does not wait for 50 of them.
 - A transaction left open by a killed producer is aborted within a second of its time-out, because it holds back every
   read-committed reader; that time-out itself is the producer's `transaction.timeout.ms`.
+- Who is not known is refused, and what no rule allows is denied (see `listeners`).
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bat_events.log.access import ADMIN
+
 HOST = "127.0.0.1"
 NEVER = 2_147_483_647  # the largest value that Kafka takes for a duration held in an int
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+LOGS_KEPT = 3
+BROKER_USER = "broker"
+"""The node itself: how it speaks to its own listeners, and how `up` reaches it before any other user exists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +41,16 @@ class Layout:
     @property
     def log(self) -> Path:
         return self.logs / "broker.log"
+
+    @property
+    def authorizer_log(self) -> Path:
+        """What was denied to whom; what is allowed is not logged."""
+        return self.logs / "authorizer.log"
+
+    @property
+    def secrets(self) -> Path:
+        """One file per user of the broker, named after it: BAT_HOME/secrets/kafka."""
+        return self.root.parent / "secrets" / "kafka"
 
     @property
     def console(self) -> Path:
@@ -62,28 +79,52 @@ class Layout:
         return self.data / "meta.properties"
 
 
-def listeners(port: int, controller_port: int) -> dict[str, str]:
-    """The two listeners, and who may speak to them.
+def listeners(port: int, controller_port: int, broker_password: str | None) -> dict[str, str]:
+    """The two listeners, and who may speak to them; without a password everybody on this machine may do everything.
 
-    This is the one place that knows of security: SASL/SCRAM principals and ACLs for the evaluation boundary belong here
-    (security protocol, enabled mechanisms, authorizer, super users) and in the `--add-scram` option of the format step.
+    With one, clients log in by SCRAM-SHA-512 and have the rights that access rules give them. The node's own user logs in
+    by PLAIN, whose users stand in this configuration: it must exist before the metadata that holds the others can be
+    read, and the controller's listener cannot use SCRAM at all.
     """
-    return {
+    protocol = "PLAINTEXT" if broker_password is None else "SASL_PLAINTEXT"
+    settings = {
         "listeners": f"CLIENT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
         "advertised.listeners": f"CLIENT://{HOST}:{port}",
-        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": f"CLIENT:{protocol},CONTROLLER:{protocol}",
         "inter.broker.listener.name": "CLIENT",
         "controller.listener.names": "CONTROLLER",
     }
+    if broker_password is None:
+        return settings
+    plain = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="{BROKER_USER}" password="{broker_password}" user_{BROKER_USER}="{broker_password}";'
+    )
+    return settings | {
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": plain,
+        "listener.name.controller.plain.sasl.jaas.config": plain,
+        "listener.name.client.scram-sha-512.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
+        "super.users": f"User:{ADMIN};User:{BROKER_USER}",
+    }
 
 
-def server_properties(layout: Layout, port: int, controller_port: int) -> dict[str, str]:
-    """Every setting of the broker that is not Kafka's default."""
+def server_properties(
+    layout: Layout, port: int, controller_port: int, broker_password: str | None = None
+) -> dict[str, str]:
+    """Every setting of the broker that is not Kafka's default. `broker_password` switches access control on."""
     settings: dict[str, str | int] = {
         "process.roles": "broker,controller",
         "node.id": 1,
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-        **listeners(port, controller_port),
+        **listeners(port, controller_port, broker_password),
         "log.dirs": str(layout.data),
         # Topics are created by `topics apply` with fixed partition counts, never by a typing error.
         "auto.create.topics.enable": "false",
@@ -131,19 +172,10 @@ def server_properties(layout: Layout, port: int, controller_port: int) -> dict[s
 
 
 def log4j_properties(layout: Layout) -> dict[str, str]:
-    """The broker's own log: 8 MiB, three older ones kept."""
+    """The broker's own log, and apart from it what its authorizer denied: 8 MiB each, three older ones kept."""
     return {
-        "appender.file.type": "RollingFile",
-        "appender.file.name": "file",
-        "appender.file.fileName": str(layout.log),
-        "appender.file.filePattern": f"{layout.log}.%i",
-        "appender.file.layout.type": "PatternLayout",
-        "appender.file.layout.pattern": "%d{ISO8601} %p %c{1} %m%n%throwable{20}",
-        "appender.file.policies.type": "Policies",
-        "appender.file.policies.size.type": "SizeBasedTriggeringPolicy",
-        "appender.file.policies.size.size": "8MB",
-        "appender.file.strategy.type": "DefaultRolloverStrategy",
-        "appender.file.strategy.max": "3",
+        **_rolling("file", layout.log, "%d{ISO8601} %p %c{1} %m%n%throwable{20}"),
+        **_rolling("authorizer", layout.authorizer_log, "%d{yyyy-MM-dd'T'HH:mm:ss.SSS}{UTC}Z %m%n"),
         "rootLogger.level": "INFO",
         "rootLogger.appenderRef.file.ref": "file",
         # Prints each setting of each part, hundreds of lines a start.
@@ -151,6 +183,27 @@ def log4j_properties(layout: Layout) -> dict[str, str]:
         "logger.config.level": "WARN",
         "logger.kafkaconfig.name": "kafka.server.KafkaConfig",
         "logger.kafkaconfig.level": "WARN",
+        # Denials come at INFO, what is allowed at DEBUG.
+        "logger.authorizer.name": "kafka.authorizer.logger",
+        "logger.authorizer.level": "INFO",
+        "logger.authorizer.additivity": "false",
+        "logger.authorizer.appenderRef.authorizer.ref": "authorizer",
+    }
+
+
+def _rolling(name: str, path: Path, pattern: str) -> dict[str, str]:
+    return {
+        f"appender.{name}.type": "RollingFile",
+        f"appender.{name}.name": name,
+        f"appender.{name}.fileName": str(path),
+        f"appender.{name}.filePattern": f"{path}.%i",
+        f"appender.{name}.layout.type": "PatternLayout",
+        f"appender.{name}.layout.pattern": pattern,
+        f"appender.{name}.policies.type": "Policies",
+        f"appender.{name}.policies.size.type": "SizeBasedTriggeringPolicy",
+        f"appender.{name}.policies.size.size": "8MB",
+        f"appender.{name}.strategy.type": "DefaultRolloverStrategy",
+        f"appender.{name}.strategy.max": str(LOGS_KEPT),
     }
 
 
@@ -171,8 +224,8 @@ def jvm_flags(layout: Layout, heap_mb: int) -> list[str]:
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:
-    """Write a Java properties file; a backslash in a value is escaped as that format wants."""
+    """Write a Java properties file for its owner only; a backslash in a value is escaped as that format wants."""
     lines = [f"{name}={value.replace(chr(92), chr(92) * 2)}" for name, value in settings.items()]
-    path.write_text(
-        "\n".join(("# Written at every start of the local broker: changes made here are lost.", *lines, ""))
-    )
+    path.unlink(missing_ok=True)  # one that was readable by others would stay so
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write("\n".join(("# Written at every start of the local broker: changes made here are lost.", *lines, "")))

@@ -27,10 +27,25 @@ class State:
     controller_port: int
     pid: int | None = None
     started: float | None = None  # the process's creation time, seconds since the epoch
+    secured: bool = False  # whether that process asks for logins
 
     @property
     def bootstrap(self) -> str:
         return f"{HOST}:{self.port}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerStatus:
+    """The local broker as it is now. `port` and `bootstrap` are what the next `up` will use when it is down."""
+
+    running: bool
+    pid: int | None
+    port: int | None
+    bootstrap: str | None
+    version: str | None  # of the jars that the next start uses; None while there are none
+    secured: bool  # whether the running one asks for logins
+    data_bytes: int  # on disk, sparse files counted by their blocks
+    log: Path
 
 
 def read_state(path: Path) -> State | None:

@@ -12,7 +12,9 @@ from bat_events.artifacts import ArtifactStore
 from bat_events.codec import Codec, Fact
 from bat_events.errors import LogError
 from bat_events.events.campaign import CampaignStarted
+from bat_events.log.access import user_of
 from bat_events.log.admin import learn_schemas, list_topics
+from bat_events.log.cluster import Address, Cluster
 from bat_events.log.kafka import KafkaReader
 from bat_events.service.runtime import Status
 from bat_events.settings import Settings
@@ -32,12 +34,20 @@ def secret(home: Path, name: str) -> bytes:
     return bytes.fromhex(path.read_text().strip())
 
 
+def sign_in(settings: Settings, bootstrap: str, principal: str) -> Address:
+    """The cluster as a principal of the settings' namespace reaches it: with its own password, or without any."""
+    if not settings.secured:
+        return bootstrap
+    user = user_of(settings.namespace, principal)
+    return Cluster(bootstrap=bootstrap, principal=principal, user=user, password_file=settings.kafka_secrets() / user)
+
+
 @dataclass
 class Context:
     """See the module."""
 
     settings: Settings
-    bootstrap: str
+    bootstrap: Address
     status: Status
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -50,7 +60,7 @@ class Context:
 
     @cached_property
     def partitions(self) -> Mapping[str, int]:
-        """Partition counts by topic. Raises LogError where topics are missing."""
+        """Partition counts of the topics that this principal may see. Raises LogError where topics are missing."""
         states = list_topics(self.bootstrap, self.settings.namespace)
         missing = [state.name for state in states if not state.partitions]
         if missing:

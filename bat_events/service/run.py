@@ -1,6 +1,7 @@
 """Runs one service in this process until it is told to stop: signals, status file, logs, exit codes.
 
-Exit codes: 0 stopped as asked; 1 halted on an error (a supervisor starts it again); 3 another instance took over.
+Exit codes: 0 stopped as asked; 1 halted on an error (a supervisor starts it again); 3 another instance took over; 4 the
+broker does not let this service do what it tried (a supervisor leaves it stopped: trying again changes nothing).
 """
 
 import contextlib
@@ -18,12 +19,13 @@ from types import FrameType
 
 import structlog
 
-from bat_events.errors import BatError, FencedError
+from bat_events.errors import AccessDenied, BatError, FencedError
+from bat_events.log.access import BY_PRINCIPAL
 from bat_events.service.context import Context
 from bat_events.service.runtime import Status
 from bat_events.service.services import Service
 
-OK, HALTED, REPLACED = 0, 1, 3
+OK, HALTED, REPLACED, DENIED = 0, 1, 3, 4
 _IDLE_S = 0.2
 _STATUS_EVERY_S = 0.5
 
@@ -88,12 +90,17 @@ class StatusFile:
         self._path.unlink(missing_ok=True)
 
 
+def log_folder(home: Path, namespace: str, service: str) -> Path:
+    """Where a service's logs lie: those of the held-out plane apart, for an error may name what it choked on."""
+    heldout = service in BY_PRINCIPAL and BY_PRINCIPAL[service].plane == "heldout"
+    return (home / "heldout" if heldout else home) / "logs" / namespace
+
+
 def run_service(name: str, context: Context, build: Callable[[str, Context], Service]) -> int:
     """Build and drive a service; returns its exit code."""
     settings = context.settings
     home = settings.home.absolute()
-    plane = home / "heldout" if name == "evaluator" else home
-    logger = configure_logs(plane / "logs" / settings.namespace, name)
+    logger = configure_logs(log_folder(home, settings.namespace, name), name)
     status_file = StatusFile(home / "run" / settings.namespace, name)
     context.status.listeners.append(status_file)
 
@@ -114,6 +121,10 @@ def run_service(name: str, context: Context, build: Callable[[str, Context], Ser
     except FencedError as error:
         logger.warning("replaced", error=str(error))
         return REPLACED
+    except AccessDenied as error:
+        logger.error("denied", error=str(error), kind=type(error).__name__)
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return DENIED
     except BatError as error:
         logger.error("halted", error=str(error), kind=type(error).__name__)
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)

@@ -1,5 +1,7 @@
 """All services of a namespace under one roof: starts each as a child process and starts again what dies.
 
+A child that the broker denied something is not started again: `refused` says which, and why.
+
 A child runs in a process group of its own, so Ctrl-C reaches the supervisor only, which then asks each child to stop.
 """
 
@@ -9,9 +11,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from bat_events.service.run import DENIED
 
 _BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 _STEADY_S = 60.0  # a child that lived this long starts again without delay
@@ -26,6 +30,7 @@ class Child:
     started: float
     deaths: int = 0
     restart_at: float | None = None
+    refused: str | None = None
     exit_codes: list[int] = field(default_factory=list)
 
 
@@ -33,12 +38,11 @@ class Supervisor:
     """See the module. `poll` is to be called often; it starts again what has died."""
 
     def __init__(
-        self, services: Sequence[str], *, env: Mapping[str, str], log_folder: Path, max_deaths: int = 8
+        self, services: Sequence[str], *, env: Mapping[str, str], logs: Callable[[str], Path], max_deaths: int = 8
     ) -> None:
         self._env = {**os.environ, **env}
-        self._log_folder = log_folder
+        self._logs = logs
         self._max_deaths = max_deaths
-        log_folder.mkdir(parents=True, exist_ok=True)
         self._children = [Child(name, self._spawn(name), time.monotonic()) for name in services]
 
     @property
@@ -46,11 +50,18 @@ class Supervisor:
         """The supervised processes."""
         return self._children
 
+    @property
+    def refused(self) -> dict[str, str]:
+        """Services that stopped because the broker denied them something, with their last words."""
+        return {child.name: child.refused for child in self._children if child.refused is not None}
+
     def poll(self) -> list[str]:
         """Start again what died; returns a line about each death. Raises RuntimeError for one that dies again and again."""
         lines = []
         now = time.monotonic()
         for child in self._children:
+            if child.refused is not None:
+                continue
             if child.restart_at is not None:
                 if now >= child.restart_at:
                     child.process, child.started, child.restart_at = self._spawn(child.name), now, None
@@ -59,6 +70,10 @@ class Supervisor:
             if code is None:
                 continue
             child.exit_codes.append(code)
+            if code == DENIED:
+                child.refused = self._last_words(child.name)
+                lines.append(f"{child.name} was denied access and is not started again: {child.refused}")
+                continue
             child.deaths = child.deaths + 1 if now - child.started < _STEADY_S else 1
             if child.deaths > self._max_deaths:
                 raise RuntimeError(
@@ -84,13 +99,15 @@ class Supervisor:
                 child.process.wait()
 
     def _last_words(self, name: str) -> str:
-        output = self._log_folder / f"{name}.out"
+        output = self._logs(name) / f"{name}.out"
         lines = output.read_text(errors="replace").split("\n") if output.exists() else []
         said = [line for line in lines if line.strip()][-1:]
-        return "".join(said) or f"see {self._log_folder / name}.log"
+        return "".join(said) or f"see {self._logs(name) / name}.log"
 
     def _spawn(self, name: str) -> subprocess.Popen[bytes]:
-        output = (self._log_folder / f"{name}.out").open("ab")
+        folder = self._logs(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        output = (folder / f"{name}.out").open("ab")
         try:
             return subprocess.Popen(
                 [sys.executable, "-m", "bat_events.cli.main", "serve", name],

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bat_events.codec import Codec, Fact
+from bat_events.log.acls import apply_access
 from bat_events.log.admin import list_topics
 from bat_events.log.kafka import KafkaReader
+from bat_events.log.local_kafka import LocalKafka
 from bat_events.log.topics import SCHEMA_TOPIC, TOPICS
 
 # The part of the log that a fact is compared by: circumstances (time, cost, trace, cut) differ from run to run.
@@ -21,15 +23,18 @@ Identity = dict[str, tuple[str, str, str]]
 
 
 class Home:
-    """BAT_HOME, a namespace and a broker; commands run in processes of their own."""
+    """BAT_HOME, a namespace and a broker with access rules; commands run in processes of their own."""
 
-    def __init__(self, path: Path, *, bootstrap: str, namespace: str) -> None:
-        self.path, self.bootstrap, self.namespace = path, bootstrap, namespace
+    def __init__(self, path: Path, *, kafka: LocalKafka, namespace: str) -> None:
+        self.path, self.kafka, self.namespace = path, kafka, namespace
+        apply_access(kafka.login(), namespace, kafka.secrets, own=True)
         self.env = {
             **os.environ,
             "BAT_HOME": str(path),
             "BAT_NAMESPACE": namespace,
-            "BAT_KAFKA_BOOTSTRAP": bootstrap,
+            "BAT_KAFKA_BOOTSTRAP": kafka.bootstrap,
+            "BAT_KAFKA__SECURITY": "scram",
+            "BAT_KAFKA__SECRETS": str(kafka.secrets),
             "OMP_NUM_THREADS": "1",
         }
 
@@ -79,7 +84,7 @@ class Home:
     def facts(self, *topics: str) -> list[Fact]:
         """Every committed event of these topics (all but the schemas by default), in the order of each partition."""
         names = list(topics) or [spec.name for spec in TOPICS if spec.name != SCHEMA_TOPIC]
-        reader = KafkaReader(bootstrap=self.bootstrap, namespace=self.namespace, topics=names)
+        reader = KafkaReader(bootstrap=self.kafka.login(), namespace=self.namespace, topics=names)
         codec, found = Codec(), []
         while not reader.caught_up():
             found += [codec.decode(record) for record in reader.poll(500, 0.2)]
@@ -99,7 +104,7 @@ class Home:
     def wait_for_topics(self, timeout_s: float = 60.0) -> None:
         """Until the namespace's topics are there."""
         deadline = time.monotonic() + timeout_s
-        while not all(state.partitions for state in list_topics(self.bootstrap, self.namespace)):
+        while not all(state.partitions for state in list_topics(self.kafka.login(), self.namespace)):
             assert time.monotonic() < deadline
             time.sleep(0.3)
 

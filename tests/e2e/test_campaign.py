@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bat_events.audit import denied
 from bat_events.consumers.evaluator import HELDOUT_KEY
 from bat_events.consumers.leakage_gate import FINGERPRINT_KEY
 from bat_events.events.rollouts import RewardScored, RolloutCompleted
@@ -33,8 +34,8 @@ class TinyHome(Home):
 @pytest.fixture(scope="module")
 def home(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> TinyHome:
     """A finished campaign of the scripted stand-ins: 2 rounds, 2 steps, 4 groups of 2."""
-    home = TinyHome(tmp_path_factory.mktemp("home"), bootstrap=kafka.bootstrap, namespace="e2e-scripted")
-    home.neighbour = Home(tmp_path_factory.mktemp("neighbour"), bootstrap=kafka.bootstrap, namespace="e2e-neighbour")
+    home = TinyHome(tmp_path_factory.mktemp("home"), kafka=kafka, namespace="e2e-scripted")
+    home.neighbour = Home(tmp_path_factory.mktemp("neighbour"), kafka=kafka, namespace="e2e-neighbour")
     for name in (HELDOUT_KEY, FINGERPRINT_KEY):  # the same held-out instances in both
         secret(home.path, name)
     shutil.copytree(home.path / "secrets", home.neighbour.path / "secrets")
@@ -124,6 +125,22 @@ def test_the_audit_answers_while_the_loop_runs_and_after_it(home: TinyHome) -> N
     assert "promotions" in home.run("audit", "--list")
     assert "error" in _error(home, "audit", "--sql", "DELETE FROM events")
     assert home.run("audit", "groups_without_reward", "--format", "csv").strip().count("\n") == 0
+
+
+def test_a_whole_campaign_is_denied_nothing(home: TinyHome, kafka: LocalKafka) -> None:
+    namespaces = (home.namespace, home.neighbour.namespace)
+    denials = denied.read(kafka.authorizer_log)
+    assert denials.unread == 0
+    assert [row for row in denials.rows if row.principal.startswith(namespaces)] == []
+
+
+def test_the_heldout_plane_has_an_audit_file_of_its_own(home: TinyHome) -> None:
+    ask = ("--format", "json", "--sql", "SELECT type, count(*) FROM events WHERE topic LIKE 'heldout%' GROUP BY type")
+    assert json.loads(home.run("audit", "--heldout", *ask))["rows"] == [["EvaluationCellScored", 24]]
+    assert json.loads(home.run("audit", *ask))["rows"] == []
+    names = {path.name for path in (home.path / "heldout" / "logs" / home.namespace).iterdir()}
+    assert {"evaluator.log", "evaluator.out", "heldout-auditor.log"} <= names
+    assert not list((home.path / "logs" / home.namespace).glob("evaluator.*"))
 
 
 def test_two_namespaces_at_once_come_to_the_same_events(home: TinyHome) -> None:

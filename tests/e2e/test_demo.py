@@ -46,7 +46,7 @@ def _processes_of(home: Home) -> list[int]:
 
 
 def test_a_demo_is_stopped_and_goes_on(kafka: LocalKafka, tmp_path: Path) -> None:
-    home = Home(tmp_path / "home", bootstrap=kafka.bootstrap, namespace="e2e-demo")
+    home = Home(tmp_path / "home", kafka=kafka, namespace="e2e-demo")
     home.path.mkdir()
     first = _demo(home, "--file", str(SCRIPTED), "--id", "stopped")
     home.wait_for_topics()
@@ -79,7 +79,7 @@ def test_a_demo_is_stopped_and_goes_on(kafka: LocalKafka, tmp_path: Path) -> Non
 
 
 def test_there_is_nothing_to_resume_without_a_campaign(kafka: LocalKafka, tmp_path: Path) -> None:
-    home = Home(tmp_path / "home", bootstrap=kafka.bootstrap, namespace="e2e-empty")
+    home = Home(tmp_path / "home", kafka=kafka, namespace="e2e-empty")
     process = _demo(home, "--resume")
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 2

@@ -69,11 +69,11 @@ def _disturb(home: Home) -> None:
 def test_killed_services_end_where_an_undisturbed_run_ends(kafka: LocalKafka, tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(yaml.safe_dump(PLAN))
-    calm = Home(tmp_path / "calm", bootstrap=kafka.bootstrap, namespace="kill-calm")
+    calm = Home(tmp_path / "calm", kafka=kafka, namespace="kill-calm")
     calm.path.mkdir()
     expected = identities(_run(calm, plan))
 
-    stormy = Home(tmp_path / "stormy", bootstrap=kafka.bootstrap, namespace="kill-stormy")
+    stormy = Home(tmp_path / "stormy", kafka=kafka, namespace="kill-stormy")
     stormy.path.mkdir()
     shutil.copytree(calm.path / "secrets", stormy.path / "secrets")  # held-out instances derive from them
     facts = _run(stormy, plan, _disturb)

@@ -11,6 +11,7 @@ import pytest
 
 from bat_events.audit.errors import AuditError
 from bat_events.audit.run import run_query
+from bat_events.log.acls import apply_access
 from bat_events.log.admin import apply_topics
 from bat_events.log.interface import Outgoing
 from bat_events.log.kafka import KafkaWriter
@@ -25,13 +26,14 @@ _SERVE = """
 import sys
 from pathlib import Path
 from bat_events.consumers.registry import build
-from bat_events.service.context import Context
+from bat_events.service.context import Context, sign_in
 from bat_events.service.run import run_service
 from bat_events.service.runtime import Status
 from bat_events.settings import load_settings
-home, namespace, bootstrap = sys.argv[1:]
-settings = load_settings(home=Path(home), namespace=namespace)
-sys.exit(run_service("auditor", Context(settings=settings, bootstrap=bootstrap, status=Status(service="auditor")), build))
+home, namespace, bootstrap, secrets = sys.argv[1:]
+settings = load_settings(home=Path(home), namespace=namespace, kafka={"security": "scram", "secrets": secrets})
+login = sign_in(settings, bootstrap, "auditor")
+sys.exit(run_service("auditor", Context(settings=settings, bootstrap=login, status=Status(service="auditor")), build))
 """
 
 
@@ -43,13 +45,15 @@ def _until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) ->
 
 
 def test_an_auditor_that_is_killed_loses_and_doubles_nothing(kafka: LocalKafka, namespace: str, tmp_path: Path) -> None:
-    apply_topics(kafka.bootstrap, namespace, partitions=PARTITIONS["reward"])
-    writer = KafkaWriter(bootstrap=kafka.bootstrap, namespace=namespace, name="test")
+    apply_access(kafka.login(), namespace, kafka.secrets, own=True)
+    apply_topics(kafka.login(), namespace, partitions=PARTITIONS["reward"])
+    writer = KafkaWriter(bootstrap=kafka.login(), namespace=namespace, name="test")
     out = campaign().out
     third = len(out) // 3
 
     def serve() -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([sys.executable, "-c", _SERVE, str(tmp_path), namespace, kafka.bootstrap])
+        words = [str(tmp_path), namespace, kafka.bootstrap, str(kafka.secrets)]
+        return subprocess.Popen([sys.executable, "-c", _SERVE, *words])
 
     def count() -> int:
         try:

@@ -21,8 +21,8 @@ class TestKafkaLog(LogContract):
 
     @pytest.fixture(autouse=True)
     def _topics(self, kafka: LocalKafka, namespace: str) -> Any:
-        self.bootstrap, self.namespace = kafka.bootstrap, namespace
-        apply_topics(kafka.bootstrap, namespace, partitions=4)
+        self.bootstrap, self.namespace = kafka.login(), namespace
+        apply_topics(kafka.login(), namespace, partitions=4)
         self.left: list[Any] = []
         yield
         for log in self.left:
@@ -49,24 +49,24 @@ class TestKafkaLog(LogContract):
 def test_two_namespaces_do_not_see_each_other(kafka: LocalKafka, namespace: str) -> None:
     names = [f"{namespace}-a", f"{namespace}-b"]
     for number, name in enumerate(names):
-        apply_topics(kafka.bootstrap, name, partitions=2)
-        KafkaWriter(bootstrap=kafka.bootstrap, namespace=name, name="test").publish([out("round", number)])
+        apply_topics(kafka.login(), name, partitions=2)
+        KafkaWriter(bootstrap=kafka.login(), namespace=name, name="test").publish([out("round", number)])
     for number, name in enumerate(names):
-        log = KafkaReactorLog(bootstrap=kafka.bootstrap, namespace=name, service="s", topics=["round"])
+        log = KafkaReactorLog(bootstrap=kafka.login(), namespace=name, service="s", topics=["round"])
         assert [r.value for r in LogContract.read(log, 1)] == [b"v%d" % number]
         log.commit([], {("round", 0): 1}, lambda _: None)
         log.close()
-    assert set(names) <= set(namespaces(kafka.bootstrap))
-    assert delete_namespace(kafka.bootstrap, names[0]) > 10
-    assert all(state.partitions for state in list_topics(kafka.bootstrap, names[1]))
+    assert set(names) <= set(namespaces(kafka.login()))
+    assert delete_namespace(kafka.login(), names[0]) > 10
+    assert all(state.partitions for state in list_topics(kafka.login(), names[1]))
 
 
 def test_topics_are_applied_once_and_schemas_stand_on_the_log(kafka: LocalKafka, namespace: str) -> None:
-    first = apply_topics(kafka.bootstrap, namespace, partitions=3)
+    first = apply_topics(kafka.login(), namespace, partitions=3)
     assert {state.partitions for state in first} == {1, 3}
-    assert apply_topics(kafka.bootstrap, namespace, partitions=5) == first
-    assert publish_schemas(kafka.bootstrap, namespace) == 0
-    reader = KafkaReader(bootstrap=kafka.bootstrap, namespace=namespace, topics=["schema"])
+    assert apply_topics(kafka.login(), namespace, partitions=5) == first
+    assert publish_schemas(kafka.login(), namespace) == 0
+    reader = KafkaReader(bootstrap=kafka.login(), namespace=namespace, topics=["schema"])
     found = {r.key.decode() for r in LogContract.read(reader, len(Codec().schemas()))}
     assert found == {schema.digest for schema in Codec().schemas()}
     reader.close()
@@ -75,12 +75,12 @@ def test_topics_are_applied_once_and_schemas_stand_on_the_log(kafka: LocalKafka,
 def test_a_missing_topic_says_what_to_do(kafka: LocalKafka, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bat_events.log.kafka_reader.CALL_S", 1.0)
     with pytest.raises(LogError, match="bat-events topics apply"):
-        KafkaReader(bootstrap=kafka.bootstrap, namespace=namespace, topics=["round"])
+        KafkaReader(bootstrap=kafka.login(), namespace=namespace, topics=["round"])
 
 
 def test_an_offset_that_is_gone_is_a_loud_error(kafka: LocalKafka, namespace: str) -> None:
-    apply_topics(kafka.bootstrap, namespace, partitions=1)
-    reader = KafkaReader(bootstrap=kafka.bootstrap, namespace=namespace, topics=["round"], start={("round", 0): 999})
+    apply_topics(kafka.login(), namespace, partitions=1)
+    reader = KafkaReader(bootstrap=kafka.login(), namespace=namespace, topics=["round"], start={("round", 0): 999})
 
     def read_on() -> None:
         for _ in range(100):
@@ -92,12 +92,12 @@ def test_an_offset_that_is_gone_is_a_loud_error(kafka: LocalKafka, namespace: st
 
 
 def test_a_failed_write_leaves_nothing(kafka: LocalKafka, namespace: str) -> None:
-    apply_topics(kafka.bootstrap, namespace, partitions=1)
-    writer = KafkaWriter(bootstrap=kafka.bootstrap, namespace=namespace, name="test")
+    apply_topics(kafka.login(), namespace, partitions=1)
+    writer = KafkaWriter(bootstrap=kafka.login(), namespace=namespace, name="test")
     big = Outgoing(topic="round", partition=0, key=b"k", value=bytes(9 << 20), headers=())
     with pytest.raises(LogError, match="nothing was kept"):
         writer.publish([out("round", 1), big])
     writer.publish([out("round", 2)])
-    reader = KafkaReader(bootstrap=kafka.bootstrap, namespace=namespace, topics=["round"])
+    reader = KafkaReader(bootstrap=kafka.login(), namespace=namespace, topics=["round"])
     assert [r.value for r in LogContract.read(reader, 1)] == [b"v2"]
     reader.close()

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from bat_events.log.cluster import client_settings
 from bat_events.log.local_kafka import BrokerFailed, BrokerUnavailable, LocalKafka, bootstrap_for
 from bat_events.log.local_kafka_parts import ensure_jars, jars_version
 
@@ -31,22 +32,22 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     LocalKafka(folder).down()
 
 
-def create_topic(bootstrap: str, name: str, partitions: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+def create_topic(broker: LocalKafka, name: str, partitions: int = 1) -> None:
+    admin = AdminClient({**client_settings(broker.login()), **QUIET})
     admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(30)
 
 
-def write(bootstrap: str, topic: str, *values: bytes) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **QUIET})
+def write(broker: LocalKafka, topic: str, *values: bytes) -> None:
+    producer = Producer({**client_settings(broker.login()), "acks": "all", **QUIET})
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(30) == 0
 
 
-def read(bootstrap: str, topic: str, count: int, timeout_s: float = 30.0) -> list[bytes]:
+def read(broker: LocalKafka, topic: str, count: int, timeout_s: float = 30.0) -> list[bytes]:
     """The first `count` committed values of partition 0, fewer where the time is over."""
     settings = {"group.id": "reader", "isolation.level": "read_committed", "enable.auto.commit": False}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **settings, **QUIET})
+    consumer = Consumer({**client_settings(broker.login()), **settings, **QUIET})
     consumer.assign([TopicPartition(topic, 0, 0)])
     deadline, values = time.monotonic() + timeout_s, []
     while len(values) < count and time.monotonic() < deadline:
@@ -72,15 +73,15 @@ def until(condition: Callable[[], bool], timeout_s: float) -> float:
 def test_data_and_port_survive_down_and_up(home: Path) -> None:
     broker = LocalKafka(home)
     bootstrap = broker.up()
-    create_topic(bootstrap, "kept")
-    write(bootstrap, "kept", b"before")
+    create_topic(broker, "kept")
+    write(broker, "kept", b"before")
 
     assert broker.down()
     assert not broker.status().running
     assert broker.up() == bootstrap
-    write(bootstrap, "kept", b"after")
+    write(broker, "kept", b"after")
 
-    assert read(bootstrap, "kept", 2) == [b"before", b"after"]
+    assert read(broker, "kept", 2) == [b"before", b"after"]
     status = broker.status()
     assert (status.running, status.bootstrap) == (True, bootstrap)
     assert status.data_bytes > 0
@@ -102,8 +103,8 @@ def test_second_up_reuses_the_running_broker_even_with_its_state_lost_to_a_stale
 def test_killed_broker_comes_back_with_what_it_had_acknowledged(home: Path) -> None:
     broker = LocalKafka(home)
     bootstrap = broker.up()
-    create_topic(bootstrap, "acknowledged")
-    write(bootstrap, "acknowledged", *(b"%d" % n for n in range(500)))
+    create_topic(broker, "acknowledged")
+    write(broker, "acknowledged", *(b"%d" % n for n in range(500)))
 
     killed = broker.status().pid
     assert killed is not None
@@ -112,7 +113,7 @@ def test_killed_broker_comes_back_with_what_it_had_acknowledged(home: Path) -> N
 
     assert broker.up() == bootstrap
     assert broker.status().pid != killed
-    assert read(bootstrap, "acknowledged", 500) == [b"%d" % n for n in range(500)]
+    assert read(broker, "acknowledged", 500) == [b"%d" % n for n in range(500)]
 
 
 def test_two_starters_get_one_broker_which_outlives_their_ctrl_c(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_two_starters_get_one_broker_which_outlives_their_ctrl_c(tmp_path: Path)
             os.killpg(starter.pid, signal.SIGINT)
             starter.wait(10)
         assert broker.status().running
-        create_topic(broker.bootstrap, "still-there")
+        create_topic(broker, "still-there")
     finally:
         for starter in starters:
             starter.kill()
@@ -181,8 +182,8 @@ def test_broker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> No
 
 def test_aborted_transactions_are_invisible_and_committed_ones_are_whole(kafka: LocalKafka, namespace: str) -> None:
     topic = f"{namespace}.t"
-    create_topic(kafka.bootstrap, topic)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": namespace, **QUIET})
+    create_topic(kafka, topic)
+    producer = Producer({**client_settings(kafka.login()), "transactional.id": namespace, **QUIET})
     producer.init_transactions(30)
     for value, commit in ((b"aborted", False), (b"committed", True)):
         producer.begin_transaction()
@@ -193,40 +194,43 @@ def test_aborted_transactions_are_invisible_and_committed_ones_are_whole(kafka: 
         else:
             producer.abort_transaction(30)
 
-    assert read(kafka.bootstrap, topic, 1) == [b"committed"]
+    assert read(kafka, topic, 1) == [b"committed"]
 
 
 def test_transaction_of_a_dead_producer_holds_readers_back_for_its_timeout_only(
     kafka: LocalKafka, namespace: str
 ) -> None:
     topic = f"{namespace}.t"
-    create_topic(kafka.bootstrap, topic)
-    settings = {"bootstrap.servers": kafka.bootstrap, "transactional.id": namespace, "transaction.timeout.ms": 2000}
+    create_topic(kafka, topic)
+    settings = {**client_settings(kafka.login()), "transactional.id": namespace, "transaction.timeout.ms": 2000}
     dying = Producer({**settings, **QUIET})
     dying.init_transactions(30)
     dying.begin_transaction()
     dying.produce(topic, b"never committed")
     assert dying.flush(10) == 0
-    write(kafka.bootstrap, topic, b"behind it")
+    write(kafka, topic, b"behind it")
 
     began = time.monotonic()
-    assert read(kafka.bootstrap, topic, 1, timeout_s=15) == [b"behind it"]
+    assert read(kafka, topic, 1, timeout_s=15) == [b"behind it"]
     assert time.monotonic() - began < 6
 
 
 def test_killed_group_member_is_replaced_within_its_session(kafka: LocalKafka, namespace: str) -> None:
     topic = f"{namespace}.t"
-    create_topic(kafka.bootstrap, topic, partitions=2)
+    create_topic(kafka, topic, partitions=2)
     script = (
-        "import sys; from confluent_kafka import Consumer;"
-        "c = Consumer({'bootstrap.servers': sys.argv[1], 'group.id': sys.argv[2], 'group.protocol': 'consumer'});"
+        "import sys; from pathlib import Path; from confluent_kafka import Consumer;"
+        "from bat_events.log.cluster import Cluster, client_settings;"
+        "file = Path(sys.argv[4]);"
+        "login = Cluster(bootstrap=sys.argv[1], principal='admin', user='admin', password_file=file);"
+        "c = Consumer({**client_settings(login), 'group.id': sys.argv[2], 'group.protocol': 'consumer'});"
         "c.subscribe([sys.argv[3]])\n"
         "while True:\n    c.poll(0.1)\n    if c.assignment(): print('assigned', flush=True)\n"
     )
-    command = [sys.executable, "-c", script, kafka.bootstrap, namespace, topic]
+    command = [sys.executable, "-c", script, kafka.bootstrap, namespace, topic, str(kafka.secrets / "admin")]
     doomed = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     survivor = Consumer(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": namespace, "group.protocol": "consumer", **QUIET}
+        {**client_settings(kafka.login()), "group.id": namespace, "group.protocol": "consumer", **QUIET}
     )
     try:
         assert doomed.stdout is not None
@@ -248,7 +252,7 @@ def test_killed_group_member_is_replaced_within_its_session(kafka: LocalKafka, n
 
 
 def test_nothing_that_was_logged_or_committed_expires(kafka: LocalKafka) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, **QUIET})
+    admin = AdminClient({**client_settings(kafka.login()), **QUIET})
     resource = ConfigResource(ConfigResource.Type.BROKER, "1")
     settings = {name: entry.value for name, entry in admin.describe_configs([resource])[resource].result(30).items()}
 
@@ -311,7 +315,15 @@ def test_named_cluster_is_used_and_nothing_is_started(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
     status = LocalKafka(tmp_path, env=env).status()
     assert dataclasses.replace(status, version=None, log=Path()) == dataclasses.replace(
-        status, running=False, pid=None, port=None, bootstrap=None, data_bytes=0, version=None, log=Path()
+        status,
+        running=False,
+        pid=None,
+        port=None,
+        bootstrap=None,
+        secured=False,
+        data_bytes=0,
+        version=None,
+        log=Path(),
     )
 
 

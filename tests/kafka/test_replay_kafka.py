@@ -19,13 +19,13 @@ def test_a_campaign_replays_from_kafka_and_from_its_recording(
 ) -> None:
     loop = Loop(seed=5)
     records = loop.run()
-    apply_topics(kafka.bootstrap, namespace, partitions=3)
-    writer = KafkaWriter(bootstrap=kafka.bootstrap, namespace=namespace, name="copy")
+    apply_topics(kafka.login(), namespace, partitions=3)
+    writer = KafkaWriter(bootstrap=kafka.login(), namespace=namespace, name="copy")
     for outputs in loop.store.transactions:
         if outputs:
             writer.publish(outputs)
 
-    source = KafkaSource(kafka.bootstrap, namespace)
+    source = KafkaSource(kafka.login(), namespace)
     there = list(source.records())
     assert [(r.topic, r.partition, r.offset, r.value) for r in there] == [
         (r.topic, r.partition, r.offset, r.value) for r in records
@@ -34,7 +34,7 @@ def test_a_campaign_replays_from_kafka_and_from_its_recording(
     source.close()
     assert (live.exit_code, live.outcome) == (0, "completed"), render(live)
 
-    assert main([kafka.bootstrap, namespace, str(tmp_path / "log")]) == 0
+    assert main([kafka.bootstrap, namespace, str(tmp_path / "log"), str(kafka.secrets / "admin")]) == 0
     archive = ArchiveSource(tmp_path / "log")
     assert archive.schemas()
     recorded = replay_campaign(archive)

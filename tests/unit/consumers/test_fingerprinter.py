@@ -86,7 +86,10 @@ def test_prompts_and_task_files_of_the_built_in_benchmark_are_shared(home: Path,
     task = heldout_tasks(FakeLogContext.on(home), SMALL, Track.SEGMENTATION, 1)[0]
     digest = hashlib.sha256(task.inputs["input/TASK.md"]).hexdigest()
     assert digest in declared.texts
-    assert ngrams.window_count == 0  # an instance differs in its images, its numbers and listed words only
+    # an instance differs in its images, in listed words, and in the line of its cases' mean values: runs over that line
+    # hold enough digits to be its own
+    instances = len(SMALL.tracks) * SMALL.evaluation.repeats
+    assert 0 < ngrams.window_count <= 8 * instances
 
 
 def test_fingerprints_are_the_same_again_keyed_and_in_no_telling_order(
