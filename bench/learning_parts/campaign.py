@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from bat_events.benchmark.registry import benchmark
-from bat_events.cli.common import running_broker
+from bat_events.cli.common import prepare, running_broker
 from bat_events.cli.summary import rows
 from bat_events.cli.watch import Follower
 from bat_events.deciders.campaign import CampaignView
 from bat_events.errors import BatError
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.plan import CampaignPlan
-from bat_events.log.admin import apply_topics
 from bat_events.producers.campaigns import list_campaigns, load_plan
-from bat_events.service.context import Context
+from bat_events.service.context import Context, sign_in
 from bat_events.service.runtime import Status
 from bat_events.settings import Settings, load_settings
 
@@ -156,6 +155,6 @@ def _steps(view: CampaignView) -> list[Step]:
 
 
 def _context(settings: Settings, address: str) -> Context:
-    kafka = settings.kafka
-    apply_topics(address, settings.namespace, partitions=kafka.partitions, replication=kafka.replication)
-    return Context(settings=settings, bootstrap=address, status=Status(service="learning"))
+    prepare(settings, address)
+    reader = sign_in(settings, address, "reader")
+    return Context(settings=settings, bootstrap=reader, status=Status(service="learning"))

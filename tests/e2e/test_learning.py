@@ -43,7 +43,7 @@ def changed(file: Path, **changes: int) -> Path:
 
 def test_a_seed_is_run_measured_reported_and_not_run_again(kafka: LocalKafka, tmp_path: Path) -> None:
     folder = tmp_path / "learning"
-    home = Home(folder / "seed-5", bootstrap=kafka.bootstrap, namespace="learning-5")
+    home = Home(folder / "seed-5", kafka=kafka, namespace="learning-5")
     small = changed(tmp_path / "small.yaml", rounds=1, steps_per_round=2)
     first = bench(home, folder, small, 0)
     assert "episodes" in first
