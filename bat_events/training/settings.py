@@ -10,8 +10,12 @@ class _Frozen(BaseModel):
 
 
 class ModelSettings(_Frozen):
-    """The small policy that a cold start makes from nothing."""
+    """What a cold start begins from: nothing, or pretrained weights, which have their own sizes, positions and pieces."""
 
+    pretrained: str | None = Field(
+        default=None,
+        description="a folder that transformers can load, or package:NAME (training.pretrained); None: nothing",
+    )
     layers: int = Field(default=3, ge=1, description="transformer layers")
     width: int = Field(default=128, ge=16, description="hidden size; a multiple of heads")
     heads: int = Field(default=4, ge=1, description="query heads")

@@ -1,5 +1,7 @@
 """Cold start: makes the first weights and their tokenizer from demonstrations, with TRL's SFTTrainer.
 
+It begins from nothing, or from pretrained weights where `model.pretrained` names them; everything after that is the same.
+
 What it promises: the rows are token ids made by the chat protocol that the rollouts use, only what an assistant turn
 samples (its call and its end-of-turn token) has loss; the validation rows are chosen by their digest, so that a larger
 corpus keeps them; weights whose sampled first turns are valid too rarely are refused.
@@ -27,6 +29,7 @@ from bat_events.policy.tokenizer import train_tokenizer
 from bat_events.policy.transformers_engine import TransformersEngine
 from bat_events.training.interface import ColdStartResult, Demonstration, Progress, TrainingFault
 from bat_events.training.model import make_model
+from bat_events.training.pretrained import adopt
 from bat_events.training.settings import SftSettings, TrainingSettings
 
 IGNORED = -100  # the label of a token without loss
@@ -85,26 +88,34 @@ def cold_start(
             "the cold-start corpus needs demonstrations with an action, and an observation before each further turn"
         )
     model_settings, sft = settings.model, settings.sft
-    progress(f"tokenizer: training on {len(corpus)} demonstrations")
-    size = train_tokenizer(
-        [text for d in corpus for text in (d.system, d.prompt)],
-        [text for d in corpus for text in (*d.actions, *d.observations, d.final or "")],
-        folder,
-        pieces=model_settings.pieces,
-        max_shared_blocks=model_settings.max_shared_blocks,
-        min_line_share=model_settings.min_line_share,
-    )
-    write_chat_file(folder, model_settings.action_format)
+    prompts = [text for d in corpus for text in (d.system, d.prompt)]
+    pretrained = model_settings.pretrained is not None
+    model: Any = adopt(model_settings, prompts, folder, progress) if pretrained else None
+    if not pretrained:
+        progress(f"tokenizer: training on {len(corpus)} demonstrations")
+        train_tokenizer(
+            prompts,
+            [text for d in corpus for text in (*d.actions, *d.observations, d.final or "")],
+            folder,
+            pieces=model_settings.pieces,
+            max_shared_blocks=model_settings.max_shared_blocks,
+            min_line_share=model_settings.min_line_share,
+        )
+        write_chat_file(folder, model_settings.action_format)
     chat = TokenizerChat(folder)
     encoded = [encode(demonstration, chat) for demonstration in corpus]
-    fitting = [row for row in encoded if len(row.ids) <= min(sft.max_tokens, model_settings.max_positions)]
+    positions = int(model.config.max_position_embeddings) if pretrained else model_settings.max_positions
+    fitting = [row for row in encoded if len(row.ids) <= min(sft.max_tokens, positions)]
     if len(fitting) < len(encoded):
         progress(f"cold start: {len(encoded) - len(fitting)} demonstrations are too long and left out")
     train, validation = split(fitting, sft.validation_share)
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    model = make_model(
-        model_settings, vocabulary=size, end_id=chat.end_id, pad_id=int(tokenizer.pad_token_id), seed=seed
-    ).to(settings.device)
+    size = len(tokenizer)
+    if not pretrained:
+        model = make_model(
+            model_settings, vocabulary=size, end_id=chat.end_id, pad_id=int(tokenizer.pad_token_id), seed=seed
+        )
+    model = model.to(settings.device)
     tokens = sum(len(row.ids) for row in fitting) / len(fitting)
     progress(f"cold start: {model.num_parameters():,} parameters, {size} tokens, {tokens:.0f} tokens a demonstration")
     train_loss = _train(model, tokenizer, train, settings, seed=seed, progress=progress)
