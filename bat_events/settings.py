@@ -5,13 +5,15 @@ Nested fields are named with two underscores: BAT_KAFKA__PARTITIONS=8. BAT_KAFKA
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from bat_events.domain.external import PLACEHOLDERS
 from bat_events.errors import ConfigurationError
 from bat_events.log.topics import check_namespace
 
@@ -55,6 +57,53 @@ class TrainingDevice(_Part):
     threads: Annotated[int, Field(ge=1)] = Field(default=1, description="torch threads per process on a CPU")
 
 
+class EvaluationSettings(_Part):
+    """Who measures checkpoints: the built-in episodes, or an outside harness behind a command (docs/external.md)."""
+
+    command: tuple[str, ...] | None = Field(
+        default=None,
+        description="argv with the elements {checkpoint}, {request} and {output}; unset: the built-in episodes",
+    )
+    protocol: Annotated[str, Field(pattern=r"^[!-~]{1,100}$")] = Field(
+        default="external/1", description="name of harness, release and settings; its reply must repeat it"
+    )
+    timeout_s: Annotated[float, Field(gt=0.0)] = Field(default=86_400.0, description="for one whole evaluation")
+    attempts: Annotated[int, Field(ge=1)] = Field(default=3, description="runs before the evaluator halts")
+    environment: tuple[str, ...] = Field(
+        default=("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"),
+        description="names of the variables that the command gets; HOME and TMPDIR lie in its working folder",
+    )
+
+    @field_validator("command")
+    @classmethod
+    def _whole_elements(cls, command: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if command is None:
+            return None
+        lacking = [name for name in PLACEHOLDERS if name not in command]
+        if lacking:
+            raise ValueError(f"lacks {', '.join(lacking)}: each must stand there as an element of its own")
+        for element in command:
+            if any(name in element and name != element for name in PLACEHOLDERS):
+                raise ValueError(
+                    f"{element!r} holds a placeholder beside other text, where it is not replaced: split it"
+                )
+            if "\0" in element:
+                raise ValueError(f"{element!r} holds a null character")
+        if command[0] in PLACEHOLDERS or not command[0]:
+            raise ValueError("begins with no program")
+        return command
+
+    @field_validator("environment")
+    @classmethod
+    def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise ValueError(f"{name!r} is no name of a variable")
+            if name.startswith("BAT_"):
+                raise ValueError(f"{name} is for this system's own services: the harness does not get it")
+        return names
+
+
 class Settings(BaseSettings):
     """The tree. `bat-events settings` prints it."""
 
@@ -69,6 +118,7 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     sandbox: SandboxSettings = SandboxSettings()
     training: TrainingDevice = TrainingDevice()
+    evaluation: EvaluationSettings = EvaluationSettings()
     artifacts: str | None = Field(default=None, description="fsspec address of the training plane's artefacts")
     heldout_artifacts: str | None = Field(default=None, description="fsspec address of the held-out plane's artefacts")
     kafka_bootstrap: str | None = Field(

@@ -1,10 +1,11 @@
 """The held-out plane: EvaluationRequested -> a cell per track and repeat, and one report that crosses the boundary.
 
-Held-out seeds derive from a secret that only this service reads; cells, evidence and bodies stay in this plane. The same
-service publishes the fingerprints that the leakage gate needs before it admits anything: consumers.fingerprinter.
+Cells come from this service's own episodes, or from an outside harness where the settings name one. Held-out seeds derive
+from a secret that only this service reads; cells, evidence and bodies stay in this plane. The same service publishes the
+fingerprints that the leakage gate needs before it admits anything: consumers.fingerprinter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bat_events.benchmark.body import evidence_body
@@ -15,6 +16,7 @@ from bat_events.consumers.report import cell_of, make_report
 from bat_events.deciders.interface import Draft
 from bat_events.domain.canonical import seed63
 from bat_events.domain.evaluation import Cell
+from bat_events.domain.minimum import TooFewCells
 from bat_events.domain.scoring import GradeSummary, grade_summary
 from bat_events.domain.vocabulary import Track
 from bat_events.events.envelope import Cost
@@ -25,6 +27,10 @@ from bat_events.policy.episode import Episode, EpisodeFault, run_episodes
 from bat_events.service.context import Context
 from bat_events.service.engines import Engines
 from bat_events.service.measure import stopwatch
+from bat_events.service.runtime import Retryable
+
+Measured = list[tuple[EvaluationCellScored | EvaluationCellFailed, Cost]]
+"""Every cell that was asked for, in the order of tracks and repeats."""
 
 HELDOUT_KEY = "heldout.key"
 
@@ -37,39 +43,37 @@ class Evaluator:
     topic = "round"
     outputs: tuple[str, ...] = ("heldout.cell", "boundary.report")
 
-    def __init__(self, context: Context, engines: Engines) -> None:
+    def __init__(self, context: Context, engines: Engines, outside: Callable[[Fact], Measured] | None = None) -> None:
         self._context, self._engines = context, engines
+        self._measure = outside or self._episodes
 
     def wants(self, fact: Fact) -> bool:
         """See Handler."""
         return isinstance(fact.event, EvaluationRequested)
 
     def handle(self, fact: Fact) -> Sequence[Draft]:
-        """Measure every cell, then report."""
+        """Measure every cell, then report. Raises Retryable where too few were scored for that: faults may pass."""
         request: EvaluationRequested = fact.event  # type: ignore[assignment]
         campaign = fact.envelope.campaign
-        plan = self._context.campaign(campaign).plan
         watch = stopwatch()
-        drafts: list[Draft] = []
-        cells: list[Cell] = []
-        for track in request.tracks:
-            self._context.status.say(f"round {request.round}: {track}, {request.repeats} cells")
-            for repeat, (task, result, share) in enumerate(self._run(track, request, plan)):
-                event = self._cell(request, plan, track, repeat, task, result)
-                if isinstance(event, EvaluationCellScored):
-                    cells.append(cell_of(event))
-                drafts.append(
-                    Draft(
-                        event=event,
-                        campaign=campaign,
-                        cause=fact.id,
-                        ordinal=len(drafts),
-                        key=campaign,
-                        round=request.round,
-                        cost=share,
-                    )
-                )
-        report = make_report(request, cells, self._comparators(campaign, request))
+        measured = self._measure(fact)
+        drafts = [
+            Draft(
+                event=event,
+                campaign=campaign,
+                cause=fact.id,
+                ordinal=place,
+                key=campaign,
+                round=request.round,
+                cost=cost,
+            )
+            for place, (event, cost) in enumerate(measured)
+        ]
+        cells = [cell_of(event) for event, _ in measured if isinstance(event, EvaluationCellScored)]
+        try:
+            report = make_report(request, cells, self._comparators(campaign, request))
+        except TooFewCells as error:
+            raise Retryable(str(error)) from error
         drafts.append(
             Draft(
                 event=report,
@@ -82,6 +86,16 @@ class Evaluator:
             )
         )
         return drafts
+
+    def _episodes(self, fact: Fact) -> Measured:
+        request: EvaluationRequested = fact.event  # type: ignore[assignment]
+        plan = self._context.campaign(fact.envelope.campaign).plan
+        measured: Measured = []
+        for track in request.tracks:
+            self._context.status.say(f"round {request.round}: {track}, {request.repeats} cells")
+            for repeat, (task, result, cost) in enumerate(self._run(track, request, plan)):
+                measured.append((self._cell(request, plan, track, repeat, task, result), cost))
+        return measured
 
     def _run(
         self, track: Track, request: EvaluationRequested, plan: CampaignPlan

@@ -54,15 +54,19 @@ def _judge(context: Context) -> Service:
 def _evaluator(context: Context) -> Service:
     from bat_events.consumers.evaluator import Evaluator
     from bat_events.consumers.fingerprinter import Fingerprinter
+    from bat_events.producers.external_evaluation import OutsideHarness
     from bat_events.service.engines import Engines
 
     engines = Engines(context, owner="heldout")
+    outside = OutsideHarness(context) if context.settings.evaluation.command else None
     name = instance_name()
     service = join(
         worker(context, Fingerprinter(context), instance=f"{name}-f", group="evaluator-fingerprints"),
-        worker(context, Evaluator(context, engines), instance=name),
+        worker(context, Evaluator(context, engines, outside.measure if outside else None), instance=name),
     )
     service.closers.insert(0, engines.close)
+    if outside is not None:
+        service.closers.insert(0, outside.close)
     return service
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from bat_events.domain.evaluation import Cell, Comparison, paired, summarise
+from bat_events.domain.minimum import check_report, enough
 from bat_events.domain.statistics import PairedDifference
 from bat_events.events.boundary import (
     ComparatorReport,
@@ -37,7 +38,12 @@ def cell_of(event: EvaluationCellScored) -> Cell:
 def make_report(
     request: EvaluationRequested, cells: Sequence[Cell], comparators: Mapping[str, Sequence[Cell]]
 ) -> EvaluationReported:
-    """The aggregates of one evaluation. Raises ValueError where no cell was scored."""
+    """The aggregates of one evaluation.
+
+    A comparator that shares too few cells to tell of (domain.minimum) is left out. Raises TooFewCells where that many were
+    not scored in all or in some track, and ValueError where a comparator has cells and shares none.
+    """
+    check_report(cells, request.tracks)
     summary = summarise(cells)
     expected = len(request.tracks) * request.repeats
     return EvaluationReported(
@@ -68,11 +74,22 @@ def make_report(
             )
             for stage, means in summary.stages.items()
         ),
-        comparators=tuple(_compared(digest, paired(cells, found)) for digest, found in comparators.items() if found),
+        comparators=tuple(
+            _compared(digest, paired(cells, found)) for digest, found in comparators.items() if _tellable(cells, found)
+        ),
         failures=tuple(
             FailureCount(stage=stage, code=code, cells=count) for (stage, code), count in summary.failures.items()
         ),
     )
+
+
+def _tellable(cells: Sequence[Cell], comparator: Sequence[Cell]) -> bool:
+    """Whether a comparison would say nothing of single cells. Of no cells at all in common `paired` shall say so."""
+    if not comparator:
+        return False
+    keys = {cell.key for cell in comparator}
+    shared = [cell for cell in cells if cell.key in keys]
+    return not shared or enough(shared)
 
 
 def _compared(digest: str, comparison: Comparison) -> ComparatorReport:

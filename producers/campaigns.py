@@ -15,6 +15,7 @@ from bat_events.deciders.gate import Gate
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.planner import Planner
 from bat_events.deciders.teacher import Teacher
+from bat_events.domain.minimum import shortfall
 from bat_events.errors import ConfigurationError, LogError
 from bat_events.events.base import Event
 from bat_events.events.campaign import (
@@ -109,7 +110,12 @@ def list_campaigns(context: Context) -> list[CampaignState]:
 
 
 def start(context: Context, campaign: str, plan: CampaignPlan, *, benchmark_version: int) -> Draft:
-    """Begin a campaign. Raises LogError while another one is open, or when the id was used."""
+    """Begin a campaign.
+
+    Raises LogError while another one is open, or when the id was used; ConfigurationError for a plan whose evaluations
+    could never be reported.
+    """
+    check_evaluation(plan)
     for known in list_campaigns(context):
         if known.campaign == campaign:
             raise LogError(f"campaign {campaign} is already on this log: choose another id")
@@ -125,6 +131,18 @@ def start(context: Context, campaign: str, plan: CampaignPlan, *, benchmark_vers
         benchmark_version=benchmark_version,
     )
     return _publish(context, campaign, event, ROOT_CAUSE, 0)
+
+
+def check_evaluation(plan: CampaignPlan) -> None:
+    """Whether the plan's evaluations have cells enough for a report. Raises ConfigurationError."""
+    if len(set(plan.tracks)) < len(plan.tracks):
+        raise ConfigurationError(f"tracks: {', '.join(plan.tracks)}: name each once")
+    short = shortfall(dict.fromkeys(plan.tracks, plan.evaluation.repeats))
+    if short is not None:
+        raise ConfigurationError(
+            f"evaluation.repeats: {plan.evaluation.repeats} on {len(plan.tracks)} tracks is too little for a report, which must "
+            f"not tell of single cells: {short}"
+        )
 
 
 def pause(context: Context, campaign: str, reason: str) -> Draft:

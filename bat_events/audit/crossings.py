@@ -5,7 +5,6 @@ Permitted in a body are numbers rounded to 1e-4, flags, closed enums and fixed-l
 each in its own form; as key the campaign.
 """
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -15,33 +14,32 @@ from pydantic import BaseModel
 from bat_events.codec import Fact
 from bat_events.events.avro import schema_of
 from bat_events.events.base import Event
-from bat_events.events.envelope import ALLOWED_HEADERS
+from bat_events.events.crossing import header_fault
 from bat_events.log.interface import Record
+from bat_events.log.topics import BY_NAME
 
 DIGITS = 4
 _SAMPLE = 16
 _KINDS = {"long": "number", "double": "number", "boolean": "flag", "enum": "enum", "fixed": "id"}
-_SERVICE = re.compile(r"^(bat/)?[a-z-]{1,40}(/[0-9]{1,6})?$")
-_FORMS: dict[str, tuple[str, re.Pattern[str] | None]] = {
-    "content-type": ("constant", None),
-    "ce_specversion": ("constant", None),
-    "ce_id": ("id", None),
-    "bat_cause": ("id", None),
-    "bat_digest": ("id", None),
-    "ce_dataschema": ("id", None),
-    "ce_type": ("enum", None),
-    "ce_time": ("time", None),
-    "bat_ordinal": ("number", None),
-    "bat_round": ("number", None),
-    "bat_cost": ("numbers", None),
-    "bat_cut": ("numbers", None),
-    "ce_source": ("service", _SERVICE),
-    "bat_logic": ("service", _SERVICE),
-    "traceparent": ("id", re.compile(r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")),
-    "ce_subject": ("campaign", None),
-    "bat_campaign": ("campaign", None),
+_HEADER_KINDS = {
+    "content-type": "constant",
+    "ce_specversion": "constant",
+    "ce_id": "id",
+    "bat_cause": "id",
+    "bat_digest": "id",
+    "ce_dataschema": "id",
+    "ce_type": "enum",
+    "ce_time": "time",
+    "bat_ordinal": "number",
+    "bat_round": "number",
+    "bat_cost": "numbers",
+    "ce_source": "service",
+    "bat_logic": "service",
+    "traceparent": "id",
+    "ce_subject": "campaign",
+    "bat_campaign": "campaign",
 }
-"""Header -> kind and form; None where decoding the envelope has already checked the form."""
+"""Header -> kind; whether its value may cross is for events.crossing to say."""
 
 
 def crossing_rows(record: Record, fact: Fact | None) -> Iterator[dict[str, Any]]:
@@ -59,7 +57,7 @@ def crossing_rows(record: Record, fact: Fact | None) -> Iterator[dict[str, Any]]
     is_campaign = fact is not None and key == fact.envelope.campaign
     yield same | _row("key", "key", "campaign" if is_campaign else "text", [key], permitted=is_campaign)
     for name, raw in record.headers:
-        yield same | _header(name, raw.decode("utf-8", "backslashreplace"), fact)
+        yield same | _header(name, raw.decode("utf-8", "backslashreplace"), fact, record.topic)
     if fact is None:
         note = f"{len(record.value)} bytes that are no event"
         yield same | _row("body", "*", "undecodable", [], permitted=False, note=note)
@@ -71,16 +69,13 @@ def crossing_rows(record: Record, fact: Fact | None) -> Iterator[dict[str, Any]]
         yield same | _body(path, kind, leaves[path])
 
 
-def _header(name: str, value: str, fact: Fact | None) -> dict[str, Any]:
-    if name not in ALLOWED_HEADERS or name not in _FORMS:
-        return _row("header", name, "text", [value], permitted=False, note="not an allowed header")
-    kind, form = _FORMS[name]
+def _header(name: str, value: str, fact: Fact | None, topic: str) -> dict[str, Any]:
+    kind = _HEADER_KINDS.get(name, "text")
     if fact is None:
         return _row("header", name, kind, [value], permitted=False, note="of a record that is no event")
-    if form is not None and not form.match(value):
-        return _row("header", name, "text", [value], permitted=False, note="not in the form of this header")
-    if kind == "campaign" and value != fact.envelope.campaign:
-        return _row("header", name, "text", [value], permitted=False, note="not the campaign")
+    fault = header_fault(name, value, topic=topic, writer=BY_NAME[topic].writer, campaign=fact.envelope.campaign)
+    if fault is not None:
+        return _row("header", name, "text", [value], permitted=False, note=fault)
     return _row("header", name, kind, [value], permitted=True)
 
 

@@ -72,7 +72,10 @@ def _documented(values: dict[str, Any], model: Any, indent: str = "") -> list[st
             lines.append(f"{indent}{name}:  # {' '.join((info.annotation.__doc__ or '').split())}")
             lines += _documented(value, info.annotation, indent + "  ")
         else:
-            text = yaml.safe_dump({name: value}, default_flow_style=False).strip()
+            if isinstance(value, list):  # on one line, so that its meaning can stand behind it
+                text = f"{name}: {yaml.safe_dump(value, default_flow_style=True, width=float('inf')).strip()}"
+            else:
+                text = yaml.safe_dump({name: value}, default_flow_style=False).strip()
             lines.append(f"{indent}{text}  # {info.description}")
     return lines
 

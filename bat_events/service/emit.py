@@ -7,10 +7,12 @@ from datetime import datetime
 
 from bat_events.codec import Codec, schema_for
 from bat_events.deciders.interface import Draft
+from bat_events.errors import LogError
 from bat_events.events.base import OldEvent
+from bat_events.events.crossing import crossing_faults
 from bat_events.events.envelope import Cut, Envelope
 from bat_events.log.interface import Outgoing
-from bat_events.log.topics import partition_of
+from bat_events.log.topics import BY_NAME, partition_of
 
 
 def new_traceparent() -> str:
@@ -38,7 +40,8 @@ def outgoing(
 ) -> Outgoing:
     """The record of a draft. `partitions` gives each topic's partition count.
 
-    Raises TypeError for an earlier version of an event: only the newest is written.
+    Raises TypeError for an earlier version of an event: only the newest is written. Raises LogError for a record whose key
+    or headers may not cross the evaluation boundary.
     """
     if isinstance(draft.event, OldEvent):
         raise TypeError(
@@ -64,10 +67,10 @@ def outgoing(
         cut=cut,
         cost=draft.cost,
     )
-    return Outgoing(
-        topic=topic,
-        partition=partition_of(key, partitions[topic]),
-        key=key,
-        value=body,
-        headers=tuple(Codec.headers(envelope)),
-    )
+    headers = tuple(Codec.headers(envelope))
+    if BY_NAME[topic].plane == "boundary":
+        writer = BY_NAME[topic].writer
+        faults = crossing_faults(key, headers, topic=topic, writer=writer, campaign=draft.campaign)
+        if faults:
+            raise LogError(f"{draft.event.ce_type()} must not cross the evaluation boundary: {'; '.join(faults)}")
+    return Outgoing(topic=topic, partition=partition_of(key, partitions[topic]), key=key, value=body, headers=headers)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
+from bat_events.deciders.interface import Draft
+
 T = TypeVar("T")
 
 
@@ -90,6 +92,17 @@ class Status:
 
 class Retryable(Exception):
     """A handler's infrastructure failed in a way that may pass: the event is tried again, then the service halts."""
+
+
+class GivenUp(Exception):
+    """A handler will not try an event again by itself: `drafts` go on the log, the event stays to be handled, the service halts.
+
+    So what was not measured is on record, nothing is skipped, and whoever mends the cause starts the service again.
+    """
+
+    def __init__(self, message: str, drafts: Sequence[Draft] = ()) -> None:
+        self.drafts = drafts
+        super().__init__(message)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from bat_events.deciders.interface import Draft
 from bat_events.errors import FencedError, HandlerFailed, LogError
 from bat_events.log.interface import CrashPoint, Partition, Record, WorkerLog
 from bat_events.service.emit import outgoing
-from bat_events.service.runtime import Clock, Executor, Retryable, RetryPolicy, Status, no_crash
+from bat_events.service.runtime import Clock, Executor, GivenUp, Retryable, RetryPolicy, Status, no_crash
 
 _LOOK_S = 0.2  # between two signs of life of a long effect; the group's heartbeats go on by themselves
 
@@ -33,7 +33,7 @@ class Handler(Protocol):
         ...
 
     def handle(self, fact: Fact) -> Sequence[Draft]:
-        """The effect. Raises Retryable for faults that may pass."""
+        """The effect. Raises Retryable for faults that may pass, GivenUp for those that a person must mend."""
         ...
 
 
@@ -117,11 +117,18 @@ class WorkerMachine:
             self._attempt += 1
             self._job = self._submit(fact)
             return True
+        except GivenUp as error:
+            self._job, self._fact = None, None
+            self._emit(fact, error.drafts, handled=False)
+            raise HandlerFailed(
+                f"{self._handler.name}: {fact.topic}[{fact.partition}]@{fact.offset} event {fact.id}: {error}"
+            ) from error
         self._job, self._fact = None, None
         self._emit(fact, drafts)
         return True
 
-    def _emit(self, fact: Fact, drafts: Sequence[Draft]) -> None:
+    def _emit(self, fact: Fact, drafts: Sequence[Draft], *, handled: bool = True) -> None:
+        """Commit the drafts, and that the event was `handled`, unless its partition was taken away meanwhile."""
         where = (fact.topic, fact.partition)
         outputs = [
             outgoing(
@@ -137,8 +144,12 @@ class WorkerMachine:
         if where not in self._log.assigned():  # another member has it now and will do the same work: drop ours
             return
         offsets = {tp: o for tp, o in self._passed.items() if tp in self._log.assigned()}
-        self._log.commit(outputs, {**offsets, where: fact.offset + 1}, self._crash)
-        self._done[where] = fact.offset + 1
+        if handled:
+            offsets[where] = fact.offset + 1
+        if outputs or offsets:
+            self._log.commit(outputs, offsets, self._crash)
+        if handled:
+            self._done[where] = fact.offset + 1
         self._passed.clear()
         self._status.events_out += len(outputs)
         self._status.tell()

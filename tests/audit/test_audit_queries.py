@@ -136,6 +136,30 @@ def test_what_must_not_cross_is_found(file: AuditFile, materialiser: Materialise
     } <= found_paths
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-note", b"the gold answer is 3"),
+        ("bat_cut", b'{"the gold answer is 3":{"0":1}}'),
+        ("ce_source", b"bat/gold-answer-is-three"),
+        ("bat_logic", b"gold-answer/3"),
+        ("bat_cost", b'{"wall_s": 30.0}'),
+        ("traceparent", b"gold"),
+    ],
+)
+def test_a_planted_header_is_found_where_it_stands(
+    name: str, value: bytes, file: AuditFile, materialiser: Materialiser, ask: Ask
+) -> None:
+    found = records(campaign().out)
+    number = max(n for n, record in enumerate(found) if record.topic == "boundary.report")
+    headers = dict(found[number].headers) | {name: value}
+    found[number] = dataclasses.replace(found[number], headers=tuple(headers.items()))
+    materialiser.take(file.writer, found)
+    rows = ask(file, "boundary_crossings", only_violations="yes")
+    assert [(row["place"], row["path"], row["offset"]) for row in rows] == [("header", name, found[number].offset)]
+    assert rows[0]["verdict"].startswith("NOT PERMITTED: not ")
+
+
 def test_failures_are_shown_with_their_share_of_the_cells(filled: AuditFile, ask: Ask) -> None:
     rows = [row for row in ask(filled, "failures") if row["round"] == 1]
     assert [(row["stage"], row["code"], row["cells"], row["of_cells"], row["share"]) for row in rows] == [

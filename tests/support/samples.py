@@ -13,7 +13,7 @@ from bat_events.deciders.interface import Draft
 from bat_events.events.avro import _annotation, _optional, _strip
 from bat_events.events.base import Event
 from bat_events.log.interface import Outgoing, Record
-from bat_events.log.topics import TOPICS
+from bat_events.log.topics import BY_NAME, TOPICS
 from bat_events.service.emit import outgoing
 
 PARTITIONS = {spec.name: 4 if spec.parallel else 1 for spec in TOPICS}
@@ -58,7 +58,11 @@ def draft(event: Event, *, campaign: str = "c1", cause: str = "0" * 32, ordinal:
 
 def written(event: Event, **fields: Any) -> Outgoing:
     """The record that the service loop would write."""
-    return outgoing(draft(event, **fields), source="bat/test", logic="test/1", time=NOW, partitions=PARTITIONS)
+    spec = BY_NAME[event.TOPIC]
+    by = "test"
+    if spec.plane == "boundary":  # only its own writer's records, under the campaign's key, may cross
+        by, fields = spec.writer, fields | {"key": fields.get("campaign", "c1")}
+    return outgoing(draft(event, **fields), source=f"bat/{by}", logic=f"{by}/1", time=NOW, partitions=PARTITIONS)
 
 
 def as_record(out: Outgoing, offset: int = 0) -> Record:

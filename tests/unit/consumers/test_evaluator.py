@@ -15,22 +15,24 @@ from bat_events.benchmark.mini import MiniBenchmark
 from bat_events.codec import Fact
 from bat_events.consumers.evaluator import Evaluator, heldout_tasks
 from bat_events.consumers.report import cell_of, make_report
+from bat_events.domain.minimum import TooFewCells
 from bat_events.domain.vocabulary import FailureCode, Stage, Track
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.heldout import CellStage, EvaluationCellFailed, EvaluationCellScored
 from bat_events.events.plan import EpisodeLimits, EvaluationPlan
 from bat_events.events.rounds import EvaluationRequested
 from bat_events.service.engines import Engines
+from bat_events.service.runtime import Retryable
 from tests.support.campaigns import CAMPAIGN, PLAN, cells, name, started, told
 from tests.support.samples import fact as fact_of
 from tests.support.samples import sample
 
 SMALL = PLAN.model_copy(
-    update={"evaluation": EvaluationPlan(repeats=3), "limits": EpisodeLimits(max_response_tokens=100_000)}
+    update={"evaluation": EvaluationPlan(repeats=5), "limits": EpisodeLimits(max_response_tokens=100_000)}
 )
 
 
-def request(checkpoint: str = "base", *comparators: str, repeats: int = 3) -> Fact:
+def request(checkpoint: str = "base", *comparators: str, repeats: int = 5) -> Fact:
     return told(
         EvaluationRequested,
         round=len(comparators),
@@ -63,8 +65,8 @@ def numbers(value: object) -> Iterator[float]:
             yield from numbers(part)
 
 
-def report(own: list[Any], others: dict[str, list[Any]] | None = None) -> EvaluationReported:
-    return make_report(request(repeats=4).event, own, others or {})  # type: ignore[arg-type]
+def report(own: list[Any], others: dict[str, list[Any]] | None = None, repeats: int = 4) -> EvaluationReported:
+    return make_report(request(repeats=repeats).event, own, others or {})  # type: ignore[arg-type]
 
 
 def test_every_number_that_crosses_is_rounded_to_four_digits() -> None:
@@ -78,8 +80,8 @@ def test_every_number_that_crosses_is_rounded_to_four_digits() -> None:
 
 
 def test_cells_that_are_not_there_are_counted_as_missing() -> None:
-    made = report(cells(0.5)[:3])
-    assert (made.cells, made.missing, made.overall) == (3, 1, 0.5)
+    made = report(cells(0.5, SMALL)[:4], repeats=5)
+    assert (made.cells, made.missing, made.overall) == (4, 1, 0.5)
 
 
 def test_a_comparator_without_any_cell_is_left_out() -> None:
@@ -87,8 +89,46 @@ def test_a_comparator_without_any_cell_is_left_out() -> None:
 
 
 def test_a_comparator_with_other_cells_is_no_complete_pairing() -> None:
-    made = report(cells(0.5), {name("b"): cells(0.5)[:3]})
-    assert [(part.complete, part.overall.n) for part in made.comparators] == [(False, 3)]
+    made = report(cells(0.5, SMALL), {name("b"): cells(0.5, SMALL)[:4]}, repeats=5)
+    assert [(part.complete, part.overall.n) for part in made.comparators] == [(False, 4)]
+
+
+def test_a_comparator_that_shares_too_few_cells_to_tell_of_is_left_out() -> None:
+    for few in (1, 3):
+        assert report(cells(0.5), {name("b"): cells(0.5)[:few]}).comparators == ()
+    two = PLAN.model_copy(update={"tracks": (Track.SEGMENTATION, Track.VQA)})
+    one_in_a_track = cells(0.5, two)[:5]
+    made = make_report(
+        request().event.model_copy(update={"tracks": two.tracks, "repeats": 4}),  # type: ignore[arg-type]
+        cells(0.5, two),
+        {name("b"): one_in_a_track, name("c"): cells(0.5, two)[:6]},
+    )
+    assert [part.comparator for part in made.comparators] == [name("c")]
+
+
+def test_comparing_with_cells_of_another_matrix_is_an_error() -> None:
+    others = [replace(cell, task="another") for cell in cells(0.5)]
+    with pytest.raises(ValueError, match="share no cell"):
+        report(cells(0.5), {name("b"): others})
+
+
+@pytest.mark.parametrize("few", [1, 2, 3])
+def test_a_report_of_too_few_cells_is_refused(few: int) -> None:
+    with pytest.raises(TooFewCells, match=f"there are {few} in all, and 4 are needed"):
+        report(cells(0.5)[:few])
+
+
+def test_a_report_in_which_a_track_has_a_single_cell_is_refused() -> None:
+    two = PLAN.model_copy(update={"tracks": (Track.SEGMENTATION, Track.VQA)})
+    asked: Any = request().event.model_copy(update={"tracks": two.tracks, "repeats": 4})
+    with pytest.raises(TooFewCells, match="vqa has 1, and each track needs 2"):
+        make_report(asked, cells(0.5, two)[:5], {})
+
+
+def test_an_evaluation_that_lost_too_many_cells_is_tried_again_and_not_reported(tmp_path: Path) -> None:
+    context = FakeLogContext.on(tmp_path, started(SMALL))
+    with pytest.raises(Retryable, match="there are 3 in all, and 4 are needed"):
+        evaluate(context, FakePool(None, None, "exited"), request())
 
 
 def test_an_evaluation_without_any_cell_is_an_error_and_no_zero() -> None:
@@ -135,12 +175,12 @@ def test_a_failure_of_no_closed_category_stops_the_report_and_is_named() -> None
 
 def test_every_cell_is_measured_and_one_report_follows(tmp_path: Path) -> None:
     found, made = evaluate(FakeLogContext.on(tmp_path, started(SMALL)), FakePool("exited"), request())
-    assert [type(event) for event in found] == [EvaluationCellScored] * 3
-    assert [event.repeat for event in found] == [0, 1, 2]
+    assert [type(event) for event in found] == [EvaluationCellScored] * 5
+    assert [event.repeat for event in found] == [0, 1, 2, 3, 4]
     assert made.failures is not None
     recorded = Counter(text for event in found if isinstance(event, EvaluationCellScored) for text in event.failures)
     assert {f"{part.stage}:{part.code}": part.cells for part in made.failures} == recorded
-    assert (made.checkpoint, made.cells, made.missing) == (name("base"), 3, 0)
+    assert (made.checkpoint, made.cells, made.missing) == (name("base"), 5, 0)
     assert made.overall > 0.5  # the scripted actor always chooses right
 
 
@@ -149,7 +189,7 @@ def test_a_cell_that_the_sandbox_broke_is_missing_and_not_zero(tmp_path: Path) -
     found, made = evaluate(context, FakePool(None, "exited"), request())
     failed = [event for event in found if isinstance(event, EvaluationCellFailed)]
     assert [(event.reason, event.detail) for event in failed] == [("sandbox", "the disk is away")]
-    assert (made.cells, made.missing) == (2, 1)
+    assert (made.cells, made.missing) == (4, 1)
 
 
 class ForgivingBenchmark(MiniBenchmark):
@@ -185,7 +225,7 @@ def test_a_candidate_is_paired_with_the_comparators_first_cells_of_this_campaign
     context.facts = [*elsewhere, *context.facts, *later]
     _, made = evaluate(context, FakePool("exited"), request("one", "base"))
     (pairing,) = made.comparators
-    assert (pairing.comparator, pairing.complete, pairing.overall.n) == (name("base"), True, 3)
+    assert (pairing.comparator, pairing.complete, pairing.overall.n) == (name("base"), True, 5)
     assert pairing.task.mean == 0.0
     assert made.task > 0.5  # so that other cells would have given a difference
 

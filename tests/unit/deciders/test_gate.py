@@ -108,12 +108,13 @@ def test_without_the_comparison_that_the_rule_needs_a_candidate_is_held(mode: Ga
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_candidate_with_cells_missing_is_held_however_good(mode: GateMode) -> None:
+    five = PLAN.model_copy(update={"evaluation": PLAN.evaluation.model_copy(update={"repeats": 5})})
     made = gate(
         mode,
         produced(0, "w0"),
-        reported(0, "w0", 0.4),
+        reported(0, "w0", 0.4, plan=five),
         produced(1, "w1"),
-        reported(1, "w1", cells(0.9)[:-1], {"w0": 0.4}),
+        reported(1, "w1", cells(0.9, five)[:-1], {"w0": 0.4}, five),
     )
     decision = decisions(made)[1]
     assert isinstance(decision, CheckpointHeld)
@@ -122,8 +123,7 @@ def test_a_candidate_with_cells_missing_is_held_however_good(mode: GateMode) -> 
 
 def test_cells_missing_on_both_sides_are_no_complete_pairing() -> None:
     """Both lack the same cell, so the pairs match; but the report itself says that something was not measured."""
-    few = PLAN.model_copy(update={"evaluation": PLAN.evaluation.model_copy(update={"repeats": 3})})
-    report = reported(1, "w1", 0.9, {"w0": 0.4}, few).event
+    report = reported(1, "w1", 0.9, {"w0": 0.4}).event
     assert isinstance(report, EvaluationReported)
     assert report.comparators[0].complete
     made = gate(

@@ -13,7 +13,7 @@ from bat_events.events.bank import SynthesisFailed, SynthesisRequested
 from bat_events.events.rounds import CampaignFinished, GroupRequested
 from bat_events.log.interface import Outgoing
 from bat_events.service.reactor import DeciderRules, ReactorMachine
-from bat_events.service.runtime import InlineExecutor, Retryable, Status
+from bat_events.service.runtime import GivenUp, InlineExecutor, Retryable, Status
 from bat_events.service.worker import WorkerMachine
 from tests.simulation.memory_log import Broker, MemoryReactorLog, MemoryWorkerLog
 from tests.support.samples import NOW, PARTITIONS, draft, sample, written
@@ -186,6 +186,27 @@ def test_a_worker_tries_again_and_then_halts_without_skipping() -> None:
     with pytest.raises(HandlerFailed, match="the disk is away"):
         run(worker(broker, Echo(failures=99), instance="b"))
     assert len(facts(broker, "bank.state")) == 1
+
+
+class GivesUp(Echo):
+    """Puts its answer on the log and gives the event up, as often as it is asked."""
+
+    def handle(self, fact: Fact) -> Sequence[Draft]:
+        raise GivenUp("somebody must look", super().handle(fact))
+
+
+def test_a_worker_that_gives_an_event_up_says_so_on_the_log_and_does_not_pass_it_over() -> None:
+    broker = Broker(PARTITIONS)
+    broker.append([request(0), request(1)])
+    with pytest.raises(HandlerFailed, match=r"bank\.request\[\d\]@0 event [0-9a-f]{32}: somebody must look"):
+        run(worker(broker, GivesUp()))
+    assert len(facts(broker, "bank.state")) == 1
+    assert sum(broker.offsets.values()) == 0
+    broker.members["synthesizer"].clear()
+    handler = Echo()
+    run(worker(broker, handler, instance="b"))
+    assert len(handler.handled) == 2
+    assert len({fact.id for fact in facts(broker, "bank.state")}) == 2
 
 
 def test_a_worker_stops_at_poison_and_commits_nothing_beyond_it() -> None:
