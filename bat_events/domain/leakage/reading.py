@@ -74,8 +74,8 @@ class Table:
         if len(near) == 0 or len(self._values) == 0:
             return near[:0]
         place = np.minimum(np.searchsorted(self._values, values[near]), len(self._values) - 1)
-        members: Places = near[self._values[place] == values[near]]
-        return members
+        found: Places = near[self._values[place] == values[near]]
+        return found
 
 
 class TextReader:

@@ -5,7 +5,6 @@ by chance. A run of words that holds 12 digits or more is hashed with them: such
 """
 
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +22,8 @@ _LINES_KEPT = 100_000
 _WORDS_KEPT = 200_000
 _DIGIT = re.compile(r"\d")
 _ONE_DIGIT = 1_000  # in a line's counts: words that are no numbers, plus a thousand for each digit
-_BREAK = np.full(RUN, -(10**12), dtype=np.int64)
-_BREAK_HASHES = np.zeros(RUN, dtype=np.uint64)
+_BREAK = np.full(RUN, -(10**12), dtype="<i8")
+_BREAK_HASHES = np.zeros(RUN, dtype="<u8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class Reader:
         made = self._words[word] = _Word(
             hash=self.hasher.word(masked(word)),
             raw=self.hasher.word(word),
-            count=(_ONE_DIGIT * digits + (not word.isdigit())).to_bytes(8, sys.byteorder, signed=True),
+            count=(_ONE_DIGIT * digits + (not word.isdigit())).to_bytes(8, "little", signed=True),
             digits=digits,
         )
         return made
@@ -105,9 +104,9 @@ def stream(lines: Iterable[Line]) -> Stream:
     """The words of the lines as one stream."""
     lines = tuple(lines)
     return Stream(
-        hashes=np.frombuffer(b"".join([line.hashes for line in lines]), dtype=np.uint64),
-        raw=np.frombuffer(b"".join([line.raw for line in lines]), dtype=np.uint64),
-        counts=np.frombuffer(b"".join([line.counts for line in lines]), dtype=np.int64),
+        hashes=np.frombuffer(b"".join([line.hashes for line in lines]), dtype="<u8"),
+        raw=np.frombuffer(b"".join([line.raw for line in lines]), dtype="<u8"),
+        counts=np.frombuffer(b"".join([line.counts for line in lines]), dtype="<i8"),
     )
 
 
@@ -128,9 +127,9 @@ def joined(parts: Sequence[Sequence[Line]]) -> tuple[Stream, list[int]]:
         at += RUN
     return (
         Stream(
-            hashes=np.frombuffer(b"".join(hashes), dtype=np.uint64),
-            raw=np.frombuffer(b"".join(raw), dtype=np.uint64),
-            counts=np.frombuffer(b"".join(counts), dtype=np.int64),
+            hashes=np.frombuffer(b"".join(hashes), dtype="<u8"),
+            raw=np.frombuffer(b"".join(raw), dtype="<u8"),
+            counts=np.frombuffer(b"".join(counts), dtype="<i8"),
         ),
         starts,
     )

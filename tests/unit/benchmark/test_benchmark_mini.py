@@ -74,7 +74,9 @@ def test_the_protocol_measures_best(track: Track) -> None:
 @pytest.mark.parametrize("wrong_stage", [Stage.S1, Stage.S2, Stage.S3, Stage.S4])
 def test_a_bad_stage_breaks_the_later_ones(track: Track, wrong_stage: Stage) -> None:
     lost_task, lost_later = [], []
-    for seed in range(6):
+    # an answer in one word is often right by luck although the image is bad: more instances tell
+    lucky = wrong_stage is Stage.S1 and track in (Track.CLASSIFICATION, Track.VQA)
+    for seed in range(40 if lucky else 6):
         task = MINI.build(key(track, Focus.E2E, Outcome.SUCCESS, seed))
         instance = Instance(task.key)
         codes = MINI.expert(task.key)
