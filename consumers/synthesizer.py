@@ -8,6 +8,8 @@ from bat_events.benchmark.interface import TaskKey
 from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
 from bat_events.deciders.interface import Draft
+from bat_events.domain.bank import SourceCell
+from bat_events.domain.bank_copies import own_digests
 from bat_events.domain.canonical import canonical_json, digest
 from bat_events.domain.vocabulary import Split
 from bat_events.events.bank import StateSynthesized, SynthesisFailed, SynthesisRequested
@@ -20,7 +22,7 @@ class Synthesizer:
     """See the module."""
 
     name = "synthesizer"
-    version = 1
+    version = 2
     topic = "bank.request"
     outputs: tuple[str, ...] = ("bank.state",)
 
@@ -59,6 +61,13 @@ class Synthesizer:
         except ValueError as error:  # this instance cannot be made; others can
             event = SynthesisFailed(**same, reason=str(error))
         else:
+            own = own_digests(
+                SourceCell(request.focus, request.track, request.outcome),
+                task.prompt,
+                task.inputs,
+                task.files,
+                known.published(request.track, request.focus),
+            )
             body = canonical_json(state_body(task, benchmark=known.name, version=known.version))
             size = len(body)
             event = StateSynthesized(
@@ -70,6 +79,9 @@ class Synthesizer:
                 body_bytes=size,
                 prompt_digest=digest([task.system, task.prompt]),
                 workspace_digest=digest(workspace_json(task)),
+                own_prompt=own.prompt,
+                own_workspace=own.workspace,
+                condition=own.condition,
             )
         cost = Cost(wall_s=watch(), bytes_out=size)
         return [Draft(event=event, campaign=campaign, cause=fact.id, ordinal=0, key=request.state, cost=cost)]

@@ -34,6 +34,10 @@ class Trainer:
         self._states: dict[str, TrainerState] = {}
         self._learner = Learner(context)
 
+    def version_of(self, campaign: str) -> int:  # noqa: ARG002
+        """See Rules."""
+        return self.version
+
     def apply(self, fact: Fact) -> None:
         """See Rules."""
         self._state(fact.envelope.campaign).apply(fact)

@@ -17,7 +17,9 @@ from itertools import groupby
 
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Decider, Draft
+from bat_events.deciders.versions import NEWEST, pinned_version
 from bat_events.events.base import Event
+from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import format_time
 from bat_events.log.interface import Partition
 from bat_events.replay.cuts import Fold, flaw, position_of, within
@@ -59,11 +61,19 @@ def decisions_of(index: Index) -> Mapping[str, list[Entry]]:
 
 
 def walk_all(index: Index) -> list[Walk]:
-    """Every known decider version; one that has decided nothing is still asked what it should have."""
+    """Every known decider version that decided; one that has decided nothing is still asked what it should have."""
     recorded = decisions_of(index)
     names = {logic.partition("/")[0] for logic in recorded}
-    logics = sorted({*(set(recorded) & set(DECIDERS)), *(k for k in DECIDERS if k.partition("/")[0] not in names)})
+    silent = {kind for kind in _pinned(index) if kind.partition("/")[0] not in names}
+    logics = sorted((set(recorded) | silent) & set(DECIDERS))
     return [_Walker(DECIDERS[logic], index, recorded.get(logic, [])).walk() for logic in logics]
+
+
+def _pinned(index: Index) -> list[str]:
+    """The decider versions that the campaign pins; the newest one here of a decider that it does not name."""
+    started = index.started.event
+    assert isinstance(started, CampaignStarted)
+    return [f"{kind.name}/{pinned_version(started, kind.name) or kind.version}" for kind in NEWEST]
 
 
 def unknown_logic(index: Index) -> dict[str, list[Fact]]:

@@ -83,6 +83,10 @@ class Benchmark(Protocol):
 
     def tracks(self) -> tuple[Track, ...]: ...
 
+    def published(self, track: Track, focus: Focus) -> frozenset[str]:
+        """The lines of prompts and text files that stand in every state of this track and focus, by design."""
+        ...
+
     def build(self, key: TaskKey) -> Task:
         """The instance of `key`; equal keys give byte-identical tasks on every machine."""
         ...

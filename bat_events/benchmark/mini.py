@@ -5,7 +5,7 @@ read at the first use of a modality and kept for the process.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -43,6 +43,9 @@ class MiniBenchmark:
     def preimports() -> tuple[str, ...]:
         """Modules that a sandbox should have imported before the first call."""
         return ("numpy", "medskills")
+
+    def published(self, track: Track, focus: Focus) -> frozenset[str]:
+        return _published(track, focus)
 
     def build(self, key: TaskKey) -> Task:
         """The instance of `key`. Raises KeyError for a track that this benchmark does not have."""
@@ -96,6 +99,12 @@ class MiniBenchmark:
             return (actions.SCAN, actions.DROP)[int(rng.integers(2))]
         pool = actions.actions(step[0])
         return pool[int(rng.integers(len(pool)))]
+
+
+@cache
+def _published(track: Track, focus: Focus) -> frozenset[str]:
+    rules = TRACKS[track]
+    return frozenset((*formats.static_lines(rules, focus), *formats.task_text(rules).splitlines()))
 
 
 @lru_cache(maxsize=64)  # a demonstration, a rollout and a grade of one key follow each other

@@ -1,18 +1,28 @@
-"""The bank: asks for states one round ahead of the plan, and admits cleared ones in order.
+"""The bank: asks for states one round ahead of the plan, admits cleared ones in order, retires those that were used.
 
-Admission goes by ordinal within a cell: a state waits until every lower ordinal of its cell has its verdict. So the
-ranks that the planner draws by depend on what was found, never on when.
+Admission goes by ordinal within a cell: a state waits until every lower ordinal of its cell has its verdict. So which of
+two near-copies is refused, and the ranks that the planner draws by, depend on what was found, never on when.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.interface import Draft
 from bat_events.domain.bank import BankSettings, SourceCell, StateRequest, cell_order, supply
+from bat_events.domain.bank_copies import Originals
 from bat_events.domain.grouping import state_id, state_seed
 from bat_events.domain.roundplan import PoolMix, required_states
-from bat_events.events.bank import LeakageVerdict, StateAdmitted, SynthesisFailed, SynthesisRequested
+from bat_events.events.bank import (
+    LeakageVerdict,
+    StateAdmitted,
+    StateRefused,
+    StateRetired,
+    StateSynthesized,
+    SynthesisFailed,
+    SynthesisRequested,
+)
 from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rounds import RoundPlanned
@@ -21,17 +31,20 @@ _ORDINALS = 1 << 32  # a request's ordinal among its cause's events: cell number
 
 
 class Bank:
-    """Folds plans and verdicts; requests synthesis and admits states."""
+    """Folds plans, states and verdicts; requests synthesis, admits, refuses and retires states."""
 
     name: ClassVar[str] = "bank"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("campaign", "round", "bank.state", "bank.verdict")
     outputs: ClassVar[tuple[str, ...]] = ("bank.request", "bank.ready")
+    settings: ClassVar[BankSettings] = BankSettings(rounds_ahead=1, max_uses=1)
+    """A state is practised by one group in one round. A new number of uses is a new version of bank and planner."""
 
     def __init__(self, campaign: str) -> None:
         self._campaign = campaign
         self._controls = Controls()
-        self._planned: set[int] = set()
+        self._planned: dict[int, tuple[str, RoundPlanned]] = {}
+        self._made: dict[StateRequest, StateSynthesized] = {}
         self._verdicts: dict[StateRequest, tuple[str, LeakageVerdict]] = {}
         self._failed: set[StateRequest] = set()
         self._requested: dict[StateRequest, Draft] = {}  # derived, so no part of the state
@@ -41,7 +54,9 @@ class Bank:
         self._controls.apply(fact)
         event = fact.event
         if isinstance(event, RoundPlanned):
-            self._planned.add(event.round)
+            self._planned.setdefault(event.round, (fact.id, event))
+        elif isinstance(event, StateSynthesized):
+            self._made.setdefault(_request(event), event)
         elif isinstance(event, LeakageVerdict):
             self._verdicts.setdefault(_request(event), (fact.id, event))
         elif isinstance(event, SynthesisFailed):
@@ -49,24 +64,32 @@ class Bank:
 
     def state(self) -> Any:
         """See Decider.state."""
-        return (self._controls, sorted(self._planned), sorted(self._verdicts.items()), sorted(self._failed))
+        return (
+            self._controls,
+            sorted(self._planned.items()),
+            sorted(self._made.items(), key=lambda item: item[0]),
+            sorted(self._verdicts.items()),
+            sorted(self._failed),
+        )
 
     def required(self) -> Sequence[Draft]:
-        """Requests up to the watermark, and admissions of every cleared state whose turn has come."""
+        """Requests up to the watermark, what becomes of every cleared state whose turn has come, and retirements."""
         plan = self._controls.plan
         if plan is None or not self._controls.open:
             return []
-        return [*self._requests(plan), *self._admissions(plan)]
+        admissions = self._admissions(plan)
+        refused = {_request(d.event) for d in admissions if isinstance(d.event, StateRefused)}
+        return [*self._requests(plan, refused), *admissions, *self._retirements()]
 
-    def _requests(self, plan: CampaignPlan) -> list[Draft]:
+    def _requests(self, plan: CampaignPlan, refused: set[StateRequest]) -> list[Draft]:
         need = bank_need(plan)
-        rejected = self._failed | {request for request, (_, v) in self._verdicts.items() if not v.cleared}
+        rejected = self._failed | {request for request, (_, v) in self._verdicts.items() if not v.cleared} | refused
         wanted = supply(
             need,
             rounds_planned=self._planned,
             rejected=rejected,
             total_rounds=plan.rounds,
-            settings=BankSettings(rounds_ahead=1),
+            settings=self.settings,
         )
         drafts = [
             self._request_of(cell, number, ordinal, plan)
@@ -99,33 +122,56 @@ class Bank:
         return self._requested[request]
 
     def _admissions(self, plan: CampaignPlan) -> list[Draft]:
-        drafts = []
-        for cell in cell_order(plan.tracks):
-            ordinal = rank = 0
-            while True:
-                request = StateRequest(cell, ordinal)
-                ordinal += 1
-                if request in self._failed:
-                    continue
-                if request not in self._verdicts:
-                    break
-                verdict_id, verdict = self._verdicts[request]
-                if not verdict.cleared:
-                    continue
-                event = StateAdmitted(
-                    state=verdict.state,
-                    focus=verdict.focus,
-                    track=verdict.track,
-                    outcome=verdict.outcome,
-                    ordinal=verdict.ordinal,
-                    rank=rank,
-                    body=verdict.body,
-                )
+        return [draft for cell in cell_order(plan.tracks) for draft in self._admissions_of(cell)]
+
+    def _admissions_of(self, cell: SourceCell) -> Iterator[Draft]:
+        originals, rank = Originals(), 0
+        for verdict_id, verdict in self._cleared_in_order(cell):
+            made = self._made.get(_request(verdict))
+            if made is None:
+                return  # the state itself, without which there was no verdict, is still to be folded
+            original = originals.admit(verdict.state, prompt=made.own_prompt, workspace=made.own_workspace)
+            event: StateAdmitted | StateRefused
+            if original is None:
+                event = StateAdmitted(**_place(verdict), rank=rank, body=verdict.body)
                 rank += 1
-                drafts.append(
-                    Draft(event=event, campaign=self._campaign, cause=verdict_id, ordinal=0, key=verdict.state)
+            else:
+                event = StateRefused(**_place(verdict), reason=original.part, copy_of=original.state)
+            yield Draft(event=event, campaign=self._campaign, cause=verdict_id, ordinal=0, key=verdict.state)
+
+    def _cleared_in_order(self, cell: SourceCell) -> Iterator[tuple[str, LeakageVerdict]]:
+        """The cleared states of a cell, up to the first ordinal of which it is not known what became of it."""
+        ordinal = 0
+        while (request := StateRequest(cell, ordinal)) in self._failed or request in self._verdicts:
+            ordinal += 1
+            if request not in self._failed and self._verdicts[request][1].cleared:
+                yield self._verdicts[request]
+
+    def _retirements(self) -> Iterator[Draft]:
+        uses: Counter[str] = Counter()
+        for number, (plan_id, planned) in sorted(self._planned.items(), key=lambda item: item[0]):
+            slots = [slot for step in planned.steps for slot in step.slots]
+            for place, slot in enumerate(slots):
+                uses[slot.state] += 1
+                if uses[slot.state] != self.settings.max_uses:
+                    continue
+                event = StateRetired(
+                    state=slot.state,
+                    focus=slot.focus,
+                    track=slot.track,
+                    outcome=slot.outcome,
+                    round=number,
+                    uses=self.settings.max_uses,
+                    reason="used_up",
                 )
-        return drafts
+                yield Draft(
+                    event=event,
+                    campaign=self._campaign,
+                    cause=plan_id,
+                    ordinal=place,
+                    key=slot.state,
+                    round=number,
+                )
 
 
 def bank_need(plan: CampaignPlan) -> dict[SourceCell, int]:
@@ -138,5 +184,10 @@ def pool_mix(plan: CampaignPlan) -> PoolMix:
     return PoolMix(target=plan.pools.s_target, mix=plan.pools.s_mix, e2e=plan.pools.e2e)
 
 
-def _request(event: LeakageVerdict | SynthesisFailed) -> StateRequest:
+def _request(event: Any) -> StateRequest:
+    """The request that an event of the bank belongs to."""
     return StateRequest(SourceCell(event.focus, event.track, event.outcome), event.ordinal)
+
+
+def _place(verdict: LeakageVerdict) -> Mapping[str, Any]:
+    return {name: getattr(verdict, name) for name in ("state", "focus", "track", "outcome", "ordinal")}

@@ -1,7 +1,8 @@
 """The planner: what is evaluated, practised and finished next.
 
 CheckpointProduced          -> EvaluationRequested, naming its comparators
-TargetStagePrescribed, bank -> RoundPlanned, once the bank has every state that the round draws
+TargetStagePrescribed, bank -> RoundPlanned, once the bank has every state that the round draws and has retired those that
+                               earlier rounds drew
 RoundPlanned, steps, lag    -> GroupRequested for each slot of the steps that may be sampled now
 an untrainable group        -> GroupRequested again, with the next attempt
 a promotion decision        -> RoundCompleted; after the last one CampaignFinished
@@ -19,7 +20,7 @@ from bat_events.domain.canonical import seed63
 from bat_events.domain.grouping import group_id, group_seed
 from bat_events.domain.roundplan import PlannedState, plan_round, required_states
 from bat_events.domain.vocabulary import Focus, Stage
-from bat_events.events.bank import StateAdmitted
+from bat_events.events.bank import StateAdmitted, StateRetired
 from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, TargetStagePrescribed
@@ -41,7 +42,7 @@ class Planner:
     """Folds everything that lets work begin; see the module."""
 
     name: ClassVar[str] = "planner"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = (
         "campaign",
         "bank.ready",
@@ -57,6 +58,7 @@ class Planner:
         self._campaign = campaign
         self._controls = Controls()
         self._bank: dict[SourceCell, dict[int, StateAdmitted]] = {}
+        self._retired: set[str] = set()
         self._prescribed: dict[int, tuple[str, TargetStagePrescribed]] = {}
         self._produced: dict[int, tuple[str, CheckpointProduced]] = {}
         self._steps: dict[tuple[int, int], tuple[int, str, TrainingStepCompleted]] = {}
@@ -73,6 +75,8 @@ class Planner:
         if isinstance(event, StateAdmitted):
             cell = SourceCell(event.focus, event.track, event.outcome)
             self._bank.setdefault(cell, {}).setdefault(event.rank, event)
+        elif isinstance(event, StateRetired):
+            self._retired.add(event.state)
         elif isinstance(event, TargetStagePrescribed):
             self._prescribed.setdefault(event.round, (fact.id, event))
         elif isinstance(event, CheckpointProduced):
@@ -92,6 +96,7 @@ class Planner:
         return (
             self._controls,
             sorted((cell, sorted(ranks.items())) for cell, ranks in self._bank.items()),
+            sorted(self._retired),
             sorted(self._prescribed.items()),
             sorted(self._produced.items()),
             sorted(self._steps.items()),
@@ -151,8 +156,10 @@ class Planner:
         return self._draft(self._plans[number], cause, 0, number)
 
     def _draw(self, number: int, prescribed: TargetStagePrescribed, plan: CampaignPlan) -> RoundPlanned | None:
-        """The round's states: the lowest ranks that no earlier round drew; None while the bank lacks one of them."""
+        """The round's states: the lowest ranks that are not retired; None while the bank lacks one of them."""
         drawn = {slot.state for earlier in self._plans.values() for step in earlier.steps for slot in step.slots}
+        if not self._may_draw(drawn):
+            return None
         available: dict[Focus, list[PlannedState]] = {}
         bodies: dict[str, str] = {}
         mix = pool_mix(plan)
@@ -165,7 +172,7 @@ class Planner:
                     return None
                 admitted = ranks[rank]
                 rank += 1
-                if admitted.state in drawn:
+                if admitted.state in drawn:  # and so retired, see _may_draw
                     continue
                 taken += 1
                 bodies[admitted.state] = admitted.body
@@ -203,6 +210,14 @@ class Planner:
                 for index, slots in enumerate(steps)
             ),
         )
+
+    def _may_draw(self, drawn: set[str]) -> bool:
+        """Whether the bank has retired all that earlier rounds drew.
+
+        It does so in the transaction that asks for the states of the round to come, so no round waits for this alone. To
+        leave out whatever is retired by now would make a plan depend on when retirements arrive.
+        """
+        return drawn <= self._retired
 
     def _requests(self, planned: Draft, plan: CampaignPlan) -> Iterator[Draft]:
         event: RoundPlanned = planned.event  # type: ignore[assignment]

@@ -1,12 +1,12 @@
-"""The Stage Bank: states asked for, synthesised, checked, admitted."""
+"""The Stage Bank: states asked for, synthesised, checked, admitted or refused, retired."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from bat_events.domain.vocabulary import Focus, Outcome, Track
 from bat_events.events.base import Event
-from bat_events.events.types import Choice, Digest, Id, NonNegative, Record, Seq
+from bat_events.events.types import AvroDefault, Choice, Digest, Id, NonNegative, Positive, Record, Seq
 
 
 class SynthesisRequested(Event):
@@ -25,6 +25,7 @@ class StateSynthesized(Event):
     """A candidate reset point; its body (prompt, inputs, workspace, rubric) is an artefact."""
 
     TOPIC: ClassVar[str] = "bank.state"
+    VERSION: ClassVar[int] = 2
     state: Id
     focus: Choice[Focus]
     track: Choice[Track]
@@ -37,6 +38,15 @@ class StateSynthesized(Event):
     body_bytes: NonNegative
     prompt_digest: Digest
     workspace_digest: Digest
+    own_prompt: Annotated[Digest | None, AvroDefault(None)] = Field(
+        description="of the prompt's lines that are not published for all states of its track and focus, without ids; null: none"
+    )
+    own_workspace: Annotated[Digest | None, AvroDefault(None)] = Field(
+        description="of the files that are not published, without ids and in no order; null where there is none"
+    )
+    condition: Annotated[Digest | None, AvroDefault(None)] = Field(
+        description="of the cell and own_prompt's lines without numbers; all three are null where not recorded (version 1)"
+    )
 
 
 class SynthesisFailed(Event):
@@ -84,3 +94,29 @@ class StateAdmitted(Event):
     ordinal: NonNegative
     rank: NonNegative = Field(description="the planner takes states in this order, so a plan depends on no timing")
     body: Digest
+
+
+class StateRefused(Event):
+    """A cleared state does not enter the bank: it is a near-copy of one of its cell that did."""
+
+    TOPIC: ClassVar[str] = "bank.ready"
+    state: Id
+    focus: Choice[Focus]
+    track: Choice[Track]
+    outcome: Choice[Outcome]
+    ordinal: NonNegative
+    reason: str = Field(description="what is the same: prompt or workspace")
+    copy_of: Id = Field(description="the admitted state")
+
+
+class StateRetired(Event):
+    """A state has served its uses: no later round draws it."""
+
+    TOPIC: ClassVar[str] = "bank.ready"
+    state: Id
+    focus: Choice[Focus]
+    track: Choice[Track]
+    outcome: Choice[Outcome]
+    round: Positive = Field(description="the round of its last use")
+    uses: Positive = Field(description="rounds that drew it, one group in each")
+    reason: str = Field(description="used_up")

@@ -17,7 +17,9 @@ from typing import Any, ClassVar, Protocol
 
 from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Draft
-from bat_events.errors import HandlerFailed
+from bat_events.deciders.versions import check_versions, pinned_version
+from bat_events.errors import ConfigurationError, HandlerFailed
+from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import Cut
 from bat_events.log.interface import CrashPoint, Partition, ReactorLog, Record
 from bat_events.service.emit import outgoing
@@ -30,10 +32,13 @@ class Rules(Protocol):
     """What one service does, over all campaigns of its namespace."""
 
     name: str
-    version: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     is_decision: ClassVar[bool]
+
+    def version_of(self, campaign: str) -> int:
+        """The version of the rules that decides this campaign."""
+        ...
 
     def apply(self, fact: Fact) -> None:
         """Fold one input fact."""
@@ -184,7 +189,7 @@ class ReactorMachine:
             outgoing(
                 draft,
                 source=f"bat/{self._rules.name}",
-                logic=f"{self._rules.name}/{self._rules.version}",
+                logic=f"{self._rules.name}/{self._rules.version_of(draft.campaign)}",
                 time=now or self._clock.now(),
                 partitions=self._partitions,
                 cut=self._cut(),
@@ -206,24 +211,55 @@ class ReactorMachine:
 
 
 class DeciderRules:
-    """Runs a decider class for every campaign of a namespace."""
+    """Runs a decider for every campaign of a namespace, each in the version that its CampaignStarted pins.
+
+    Facts that are read before a campaign's start are kept until it says which version folds them.
+    """
 
     is_decision: ClassVar[bool] = True
 
-    def __init__(self, decider: type[Any]) -> None:
-        self._decider = decider
-        self.name: str = decider.name
-        self.version: int = decider.version
-        self.inputs: tuple[str, ...] = decider.inputs
-        self.outputs: tuple[str, ...] = decider.outputs
+    def __init__(self, *versions: type[Any]) -> None:
+        self._versions = check_versions(versions)
+        newest = self._versions[max(self._versions)]
+        self.name: str = newest.name
+        self.inputs: tuple[str, ...] = newest.inputs
+        self.outputs: tuple[str, ...] = newest.outputs
+        self._newest = newest
+        self._waiting: dict[str, list[Fact]] = {}
         self._campaigns: dict[str, Any] = {}
 
+    def version_of(self, campaign: str) -> int:
+        """See Rules.version_of."""
+        version: int = self._campaigns[campaign].version
+        return version
+
     def apply(self, fact: Fact) -> None:
-        """See Rules.apply."""
+        """See Rules.apply. Raises ConfigurationError for a campaign that pins a version that is not here."""
         campaign = fact.envelope.campaign
         if campaign not in self._campaigns:
-            self._campaigns[campaign] = self._decider(campaign)
+            kind = self._kind(fact)
+            if kind is None:
+                self._waiting.setdefault(campaign, []).append(fact)
+                return
+            self._campaigns[campaign] = kind(campaign)
+            for earlier in self._waiting.pop(campaign, ()):
+                self._campaigns[campaign].apply(earlier)
         self._campaigns[campaign].apply(fact)
+
+    def _kind(self, fact: Fact) -> type[Any] | None:
+        """The version that folds this fact's campaign; None where it is not known yet."""
+        if not isinstance(fact.event, CampaignStarted):
+            return None if "campaign" in self.inputs else self._newest
+        version = pinned_version(fact.event, self.name)
+        if version is None:
+            return self._newest
+        if version not in self._versions:
+            here = ", ".join(f"{self.name}/{number}" for number in sorted(self._versions))
+            raise ConfigurationError(
+                f"campaign {fact.envelope.campaign} pins {self.name}/{version}, and here are only {here}: run its services "
+                f"with bat-events {fact.event.package_version}"
+            )
+        return self._versions[version]
 
     def existing(self, fact: Fact) -> None:
         """A decider needs no memory of its outputs: ids say which exist."""

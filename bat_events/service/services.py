@@ -4,10 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bat_events.deciders.bank import Bank
-from bat_events.deciders.gate import Gate
-from bat_events.deciders.planner import Planner
-from bat_events.deciders.teacher import Teacher
+from bat_events.deciders.interface import Decider
+from bat_events.deciders.versions import versions_of
 from bat_events.log.kafka import KafkaReactorLog, KafkaWorkerLog
 from bat_events.service.context import Context
 from bat_events.service.reactor import DeciderRules, ReactorMachine, Rules
@@ -71,9 +69,9 @@ def worker(context: Context, handler: Handler, *, instance: str, group: str | No
     return Service(machines=[machine], closers=[log.close])
 
 
-def decider(kind: type[Planner] | type[Bank] | type[Gate] | type[Teacher]) -> Builder:
-    """A builder for a decider."""
-    return lambda context: reactor(context, DeciderRules(kind))
+def decider(kind: type[Decider]) -> Builder:
+    """A builder for a decider, with all its versions: each campaign is decided by the one that it pins."""
+    return lambda context: reactor(context, DeciderRules(*versions_of(kind.name)))
 
 
 def join(*services: Service) -> Service:

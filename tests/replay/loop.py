@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from bat_events.codec import Codec, Fact
-from bat_events.deciders.bank import Bank
-from bat_events.deciders.gate import Gate
-from bat_events.deciders.interface import Draft
-from bat_events.deciders.planner import Planner
-from bat_events.deciders.teacher import Teacher
+from bat_events.deciders.interface import Decider, Draft
+from bat_events.deciders.old.bank import BankV1
+from bat_events.deciders.old.planner import PlannerV1
+from bat_events.deciders.versions import NEWEST, versions_of
 from bat_events.domain.vocabulary import Track
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted, LogicVersion
@@ -28,7 +27,8 @@ from bat_events.service.runtime import InlineExecutor, Status
 from tests.replay.workers import WORKERS, StatingTrainer
 
 PARTITIONS = {spec.name: 3 if spec.parallel else 1 for spec in TOPICS}
-DECIDERS = (Bank, Gate, Planner, Teacher)
+VERSION_1: tuple[type[Decider], ...] = (BankV1, *(k for k in NEWEST if k.name in ("gate", "teacher")), PlannerV1)
+"""What the first campaigns pinned."""
 CAMPAIGN = "synthetic-8"  # its facts give one promotion, one hold, and groups that are replaced
 PLAN = CampaignPlan(
     tracks=(Track.SEGMENTATION, Track.ENHANCEMENT),
@@ -144,6 +144,7 @@ class Loop:
         campaign: str = CAMPAIGN,
         restarts: float = 0.01,
         controls: Mapping[int, Event] | None = None,
+        pins: Sequence[type[Decider]] = NEWEST,
     ) -> None:
         self._rng = random.Random(seed)
         self._clock = TickingClock(self._rng)
@@ -151,7 +152,8 @@ class Loop:
         self._controls = dict(controls or {})  # number of records on the log -> what an operator then says
         self._codec = Codec()
         self.store = Store()
-        self._rules: dict[str, Callable[[], Rules]] = {kind.name: self._decider(kind) for kind in DECIDERS}
+        self._pins = pins  # each service has every version, as in production; the campaign says which one decides
+        self._rules: dict[str, Callable[[], Rules]] = {kind.name: self._decider(kind.name) for kind in pins}
         self._rules["trainer"] = lambda: StatingTrainer()
         self._machines = {name: self._machine(make()) for name, make in self._rules.items()}
         self._positions: dict[str, dict[Partition, int]] = {name: {} for name in WORKERS}
@@ -161,7 +163,7 @@ class Loop:
         started = CampaignStarted(
             plan=self._plan,
             package_version="0",
-            logic=tuple(LogicVersion(name=kind.name, version=kind.version) for kind in DECIDERS),
+            logic=tuple(LogicVersion(name=kind.name, version=kind.version) for kind in self._pins),
             benchmark_version=1,
         )
         draft = Draft(event=started, campaign=self._campaign, cause=ROOT_CAUSE, ordinal=0, key=self._campaign)
@@ -218,8 +220,8 @@ class Loop:
         )
 
     @staticmethod
-    def _decider(kind: type) -> Callable[[], Rules]:
-        return lambda: DeciderRules(kind)
+    def _decider(name: str) -> Callable[[], Rules]:
+        return lambda: DeciderRules(*versions_of(name))
 
     def _machine(self, rules: Rules) -> ReactorMachine:
         topics = list(dict.fromkeys((*rules.inputs, *rules.outputs)))

@@ -3,14 +3,15 @@
 import pytest
 
 from bat_events.errors import BadBody
-from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed
+from bat_events.events.bank import StateRefused, StateRetired
+from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed, CampaignStarted
 from bat_events.events.plan import GateMode, GatePlan
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted
 from bat_events.events.rollouts import RolloutFailed
 from bat_events.events.rounds import GroupRequested
 from bat_events.log.interface import Record
 from bat_events.replay import ReplayError, render, replay_campaign, to_json
-from tests.replay.loop import CAMPAIGN, PLAN, Loop, decode
+from tests.replay.loop import CAMPAIGN, PLAN, VERSION_1, Loop, decode
 from tests.replay.memory import MemorySource, falsify, pick
 
 
@@ -19,12 +20,30 @@ def test_every_decision_of_a_completed_campaign_is_reproduced(records: list[Reco
     assert result.differences == ()
     assert (result.exit_code, result.outcome, result.pending) == (0, "completed", ())
     assert {part.logic: part.decisions - part.reproduced for part in result.deciders} == {
-        "bank/1": 0,
+        "bank/2": 0,
         "gate/1": 0,
-        "planner/1": 0,
+        "planner/2": 0,
         "teacher/1": 0,
     }
     assert all(check.checked == check.holds > 0 for check in result.checks)
+
+
+def test_a_campaign_that_pins_version_1_is_decided_and_replayed_by_it() -> None:
+    result = replay_campaign(MemorySource(Loop(seed=3, pins=VERSION_1).run()))
+    assert (result.exit_code, result.outcome) == (0, "completed"), render(result)
+    assert {part.logic for part in result.deciders if part.decisions} == {"bank/1", "gate/1", "planner/1", "teacher/1"}
+
+
+def test_a_log_that_is_passed_off_as_of_another_version_is_found_out(records: list[Record]) -> None:
+    def disguised(record: Record) -> Record:
+        _, fact = pick([record], lambda _: True)
+        if isinstance(fact.event, CampaignStarted):
+            logic = [{"name": part.name, "version": 1} for part in fact.event.logic]
+            return falsify(record, body={"logic": logic})
+        return falsify(record, logic=fact.envelope.logic.replace("/2", "/1"))
+
+    result = replay_campaign(MemorySource([disguised(record) for record in records]))
+    assert {d.type for d in result.differences} >= {"bat.StateRetired.v1", "bat.StateRefused.v1"}
 
 
 def test_the_synthetic_campaign_has_what_makes_replay_hard(records: list[Record]) -> None:
@@ -32,6 +51,8 @@ def test_the_synthetic_campaign_has_what_makes_replay_hard(records: list[Record]
     assert any(isinstance(event, CheckpointHeld) for event in events)
     assert any(isinstance(event, CheckpointPromoted) and not event.baseline for event in events)
     assert any(isinstance(event, RolloutFailed) for event in events)
+    assert any(isinstance(event, StateRefused) for event in events)
+    assert any(isinstance(event, StateRetired) for event in events)
     assert any(isinstance(event, GroupRequested) and event.attempt > 0 for event in events)
 
 

@@ -50,13 +50,15 @@ def _draft(fact: Fact, event: Event, key: str, ordinal: int = 0) -> Draft:
 
 
 def synthesize(fact: Fact, _: CampaignPlan) -> list[Draft]:
-    """One state in twelve cannot be made."""
+    """One state in twelve cannot be made; of one pair in four, the second is a near-copy of the first."""
     request = fact.event
     if not isinstance(request, SynthesisRequested):
         return []
     same: dict[str, Any] = {name: getattr(request, name) for name in ("state", "focus", "track", "outcome", "ordinal")}
     if chance("synthesis", request.state) < 1 / 12:
         return [_draft(fact, SynthesisFailed(**same, reason="no image fits"), request.state)]
+    cell = [request.focus, request.track, request.outcome]
+    copied = chance("copy", *cell, request.ordinal // 2) < 0.25
     event = StateSynthesized(
         **same,
         seed=request.seed,
@@ -66,6 +68,9 @@ def synthesize(fact: Fact, _: CampaignPlan) -> list[Draft]:
         body_bytes=100,
         prompt_digest=digest(["prompt", request.state]),
         workspace_digest=digest(["workspace", request.state]),
+        own_prompt=digest(["own", cell, request.ordinal // 2 if copied else request.ordinal]),
+        own_workspace=digest(["own workspace", request.state]),
+        condition=digest(["condition", cell]),
     )
     return [_draft(fact, event, request.state)]
 
@@ -237,6 +242,10 @@ class StatingTrainer:
 
     def __init__(self) -> None:
         self._states: dict[str, TrainerState] = {}
+
+    def version_of(self, campaign: str) -> int:  # noqa: ARG002
+        """See Rules."""
+        return self.version
 
     def apply(self, fact: Fact) -> None:
         """See Rules."""

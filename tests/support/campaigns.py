@@ -16,7 +16,7 @@ from bat_events.domain.bank import SourceCell, cell_order
 from bat_events.domain.evaluation import Cell
 from bat_events.domain.grouping import group_id, rollout_id
 from bat_events.domain.vocabulary import Focus, Outcome, Pool, Stage, Track
-from bat_events.events.bank import StateAdmitted
+from bat_events.events.bank import StateAdmitted, StateRetired
 from bat_events.events.base import Event
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed, CampaignStarted
@@ -140,6 +140,12 @@ def admitted(cell: SourceCell, rank: int) -> Fact:
 def bank(plan: CampaignPlan = PLAN, *, each: int) -> list[Fact]:
     """A bank with the same number of states in every cell."""
     return [admitted(cell, rank) for rank in range(each) for cell in cell_order(plan.tracks)]
+
+
+def retired(plan: RoundPlanned) -> list[Fact]:
+    """The bank retires what a round drew."""
+    slots = [slot for step in plan.steps for slot in step.slots]
+    return [told(StateRetired, state=slot.state, focus=slot.focus, round=plan.round) for slot in slots]
 
 
 def stepped(number: int, step: int, weights: str, *, healthy: bool = True, attempt: int = 0) -> Fact:

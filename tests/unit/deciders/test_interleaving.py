@@ -2,20 +2,17 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import pytest
 
 from bat_events.codec import Codec, Fact
-from bat_events.deciders.bank import Bank
-from bat_events.deciders.gate import Gate
 from bat_events.deciders.interface import Decider
-from bat_events.deciders.planner import Planner
-from bat_events.deciders.teacher import Teacher
+from bat_events.deciders.versions import NEWEST, OLD
 from bat_events.events.plan import GateMode, GatePlan
 from bat_events.log.interface import Partition, Record
-from tests.replay.loop import CAMPAIGN, PLAN, Loop, decode
+from tests.replay.loop import CAMPAIGN, PLAN, VERSION_1, Loop, decode
 
-KINDS: tuple[type[Decider], ...] = (Bank, Gate, Planner, Teacher)
 WHOLE_RUNS = 4
 FOLDS = 8
 PLANS = {
@@ -24,10 +21,22 @@ PLANS = {
 }
 
 
-@pytest.fixture(scope="module", params=PLANS)
-def recorded(request: pytest.FixtureRequest) -> list[Record]:
-    """One campaign's records."""
-    return Loop(seed=100, plan=PLANS[request.param]).run()
+CASES = [
+    *((plan, kind) for plan in PLANS for kind in NEWEST),
+    *(("default", kind) for kind in OLD),
+]
+every_version = pytest.mark.parametrize(("plan", "kind"), CASES, ids=lambda v: getattr(v, "__name__", v))
+
+
+@cache
+def recorded(plan: str, kind: type[Decider]) -> list[Record]:
+    """One campaign's records, decided by this version."""
+    return _run(plan, VERSION_1 if kind in OLD else NEWEST)
+
+
+@cache
+def _run(plan: str, pins: tuple[type[Decider], ...]) -> list[Record]:
+    return Loop(seed=100, plan=PLANS[plan], pins=pins).run()
 
 
 def interleavings(records: Sequence[Record], kind: type[Decider], count: int) -> Iterator[list[Fact]]:
@@ -52,10 +61,10 @@ def made(decider: Decider) -> dict[str, bytes]:
     return {draft.id: Codec.encode_body(draft.event) for draft in decider.required()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_order_of_arrival_gives_the_same_state_and_decisions(recorded: list[Record], kind: type[Decider]) -> None:
+@every_version
+def test_any_order_of_arrival_gives_the_same_state_and_decisions(plan: str, kind: type[Decider]) -> None:
     reference = None
-    for facts in interleavings(recorded, kind, FOLDS):
+    for facts in interleavings(recorded(plan, kind), kind, FOLDS):
         decider = kind(CAMPAIGN)
         asked = random.Random(len(facts))
         for fact in facts:
@@ -67,9 +76,9 @@ def test_any_order_of_arrival_gives_the_same_state_and_decisions(recorded: list[
         assert found == reference
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_required_only_grows_and_never_changes(recorded: list[Record], kind: type[Decider]) -> None:
-    for facts in interleavings(recorded, kind, 3):
+@every_version
+def test_what_is_required_only_grows_and_never_changes(plan: str, kind: type[Decider]) -> None:
+    for facts in interleavings(recorded(plan, kind), kind, 3):
         decider = kind(CAMPAIGN)
         before: dict[str, bytes] = {}
         for number, fact in enumerate(facts):
@@ -80,16 +89,23 @@ def test_what_is_required_only_grows_and_never_changes(recorded: list[Record], k
                 before = now
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_fact_that_comes_twice_changes_nothing(recorded: list[Record], kind: type[Decider]) -> None:
+@every_version
+def test_a_fact_that_comes_twice_changes_nothing(plan: str, kind: type[Decider]) -> None:
     """The loop drops repeated ids already; a decider is not to depend on it for what it requires."""
     once, twice = kind(CAMPAIGN), kind(CAMPAIGN)
-    for facts in interleavings(recorded, kind, 1):
+    for facts in interleavings(recorded(plan, kind), kind, 1):
         for fact in facts:
             once.apply(fact)
             twice.apply(fact)
             twice.apply(fact)
     assert made(once) == made(twice)
+
+
+def test_campaigns_of_both_versions_hold_what_the_versions_differ_in() -> None:
+    for pins, expected in ((VERSION_1, False), (NEWEST, True)):
+        events = {type(fact.event).__name__ for fact in decode(_run("default", pins))}
+        assert ({"StateRefused", "StateRetired"} <= events) is expected
+        assert "CampaignFinished" in events
 
 
 @pytest.mark.parametrize("plan", PLANS)

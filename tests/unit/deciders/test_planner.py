@@ -3,6 +3,7 @@
 import pytest
 
 from bat_events.deciders.bank import pool_mix
+from bat_events.deciders.old.planner import PlannerV1
 from bat_events.deciders.planner import Planner
 from bat_events.domain.grouping import group_id
 from bat_events.domain.roundplan import required_states
@@ -30,6 +31,7 @@ from tests.support.campaigns import (
     promoted,
     required,
     resumed,
+    retired,
     started,
     stepped,
     training_failed,
@@ -124,17 +126,54 @@ def test_a_plan_depends_neither_on_later_admissions_nor_on_their_order() -> None
     assert plans[0] == plans[1] == plans[2]
 
 
+def drawn(plan: RoundPlanned) -> list[str]:
+    """The states of a plan."""
+    return [slot.state for step in plan.steps for slot in step.slots]
+
+
 def test_no_state_is_drawn_twice_in_a_campaign() -> None:
     made = planner(bank(each=9), *(prescribed(number, "base") for number in (1, 2, 3)), rounds=3)
-    rounds = required(made, RoundPlanned)
-    states = [slot.state for event in rounds for step in event.steps for slot in step.slots]
-    assert len(rounds) == 3
+    for number in (1, 2, 3):
+        rounds = required(made, RoundPlanned)
+        assert len(rounds) == number
+        fold(made, retired(rounds[-1]))
+    states = [state for plan in required(made, RoundPlanned) for state in drawn(plan)]
     assert len(set(states)) == len(states) == 3 * PLAN.steps_per_round * WIDTH
+
+
+def test_a_round_waits_until_the_bank_has_retired_all_that_earlier_rounds_drew() -> None:
+    made = planner(bank(each=9), prescribed(1, "base"), prescribed(2, "base"))
+    (first,) = required(made, RoundPlanned)
+    *facts, last = retired(first)
+    fold(made, facts)
+    assert required(made, RoundPlanned) == [first]
+    made.apply(last)
+    assert len(required(made, RoundPlanned)) == 2
+
+
+def test_a_plan_does_not_depend_on_when_its_own_states_retire() -> None:
+    """As after a restart: what a round drew is retired before the planner is asked for that round again."""
+    made = planner(bank(each=9), prescribed(1, "base"))
+    (first,) = required(made, RoundPlanned)
+    again = planner(bank(each=9), retired(first), prescribed(1, "base"))
+    assert required(again, RoundPlanned) == [first]
+
+
+def test_version_1_waits_for_no_retirement_and_draws_the_same() -> None:
+    facts = [*bank(each=9), prescribed(1, "base"), prescribed(2, "base")]
+    old = PlannerV1(CAMPAIGN)
+    fold(old, started(), facts)
+    new = planner(facts)
+    fold(new, retired(required(new, RoundPlanned)[0]))
+    assert required(old, RoundPlanned) == required(new, RoundPlanned)
+    assert len(required(old, RoundPlanned)) == 2
 
 
 def test_the_next_round_waits_for_states_that_no_round_drew() -> None:
     made = planner(bank(each=2), prescribed(1, "base"), prescribed(2, "base"))
-    assert [event.round for event in required(made, RoundPlanned)] == [1]
+    (first,) = required(made, RoundPlanned)
+    fold(made, retired(first))
+    assert required(made, RoundPlanned) == [first]
 
 
 def test_a_step_is_sampled_after_the_one_before_with_its_weights() -> None:

@@ -1,0 +1,55 @@
+"""Every decider in every version, by name and version: the one table that services and replay look versions up in.
+
+A campaign pins the versions that decide it (CampaignStarted.logic). A new version of a decider is the class in its
+module; the version before moves to deciders/old and stays, so a log is decided and replayed by what it pins.
+"""
+
+from collections.abc import Iterable
+
+from bat_events.deciders.bank import Bank
+from bat_events.deciders.gate import Gate
+from bat_events.deciders.interface import Decider
+from bat_events.deciders.old.bank import BankV1
+from bat_events.deciders.old.planner import PlannerV1
+from bat_events.deciders.planner import Planner
+from bat_events.deciders.teacher import Teacher
+from bat_events.events.campaign import CampaignStarted
+
+NEWEST: tuple[type[Decider], ...] = (Bank, Gate, Planner, Teacher)
+"""What a campaign that begins now pins."""
+
+OLD: tuple[type[Decider], ...] = (BankV1, PlannerV1)
+
+DECIDERS: dict[str, type[Decider]] = {f"{kind.name}/{kind.version}": kind for kind in (*NEWEST, *OLD)}
+"""As events name them in `bat_logic`, such as `planner/1`."""
+
+
+def versions_of(name: str) -> tuple[type[Decider], ...]:
+    """The versions of a decider that are here, newest first."""
+    return tuple(kind for kind in (*NEWEST, *OLD) if kind.name == name)
+
+
+def pinned_version(started: CampaignStarted, name: str) -> int | None:
+    """The version of a decider that a campaign pins; None where it pins none."""
+    return next((part.version for part in started.logic if part.name == name), None)
+
+
+def check_versions(kinds: Iterable[type[Decider]]) -> dict[int, type[Decider]]:
+    """The versions of one decider by number.
+
+    Raises TypeError where they do not share name, inputs and outputs: they are one service, with one set of topics.
+    """
+    found: dict[int, type[Decider]] = {}
+    first: type[Decider] | None = None
+    for kind in kinds:
+        first = first or kind
+        if (kind.name, kind.inputs, kind.outputs) != (first.name, first.inputs, first.outputs):
+            raise TypeError(
+                f"{kind.__name__} and {first.__name__} differ in name, inputs or outputs: give one another name"
+            )
+        if kind.version in found:
+            raise TypeError(f"{kind.__name__} and {found[kind.version].__name__} have version {kind.version} both")
+        found[kind.version] = kind
+    if not found:
+        raise TypeError("a decider needs at least one version")
+    return found
