@@ -23,7 +23,9 @@ from bat_events.events.heldout import EvaluationCellFailed, EvaluationCellScored
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.events.plan import CampaignPlan, EvaluationPlan
 from bat_events.events.rounds import EvaluationRequested
+from bat_events.log.acls import apply_access
 from bat_events.log.admin import apply_topics
+from bat_events.log.cluster import Address
 from bat_events.log.interface import Record
 from bat_events.log.kafka import KafkaReader, KafkaWriter
 from bat_events.log.local_kafka import LocalKafka
@@ -63,7 +65,7 @@ json.dump(dict(schema=1, status="complete", request=asked["request"], checkpoint
 """
 
 
-def read(bootstrap: str, namespace: str, *topics: str) -> list[Record]:
+def read(bootstrap: Address, namespace: str, *topics: str) -> list[Record]:
     reader = KafkaReader(bootstrap=bootstrap, namespace=namespace, topics=topics)
     found: list[Record] = []
     while not reader.caught_up():
@@ -72,7 +74,7 @@ def read(bootstrap: str, namespace: str, *topics: str) -> list[Record]:
     return found
 
 
-def facts(bootstrap: str, namespace: str, *topics: str) -> list[Fact]:
+def facts(bootstrap: Address, namespace: str, *topics: str) -> list[Fact]:
     codec = Codec()
     return [codec.decode(record) for record in read(bootstrap, namespace, *topics)]
 
@@ -99,7 +101,8 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 150.0) ->
 def test_a_request_is_answered_from_outside_and_a_failing_harness_halts(
     kafka: LocalKafka, namespace: str, tmp_path: Path
 ) -> None:
-    apply_topics(kafka.bootstrap, namespace, partitions=2)
+    apply_access(kafka.login(), namespace, kafka.secrets, own=True)
+    apply_topics(kafka.login(), namespace, partitions=2)
     settings = load_settings(home=tmp_path / "home")
     made = tmp_path / "made"
     made.mkdir()
@@ -115,6 +118,8 @@ def test_a_request_is_answered_from_outside_and_a_failing_harness_halts(
         "BAT_HOME": str(tmp_path / "home"),
         "BAT_NAMESPACE": namespace,
         "BAT_KAFKA_BOOTSTRAP": kafka.bootstrap,
+        "BAT_KAFKA__SECURITY": "scram",
+        "BAT_KAFKA__SECRETS": str(kafka.secrets),
         "BAT_EVALUATION__COMMAND": json.dumps([sys.executable, str(script), "{checkpoint}", "{request}", "{output}"]),
         "BAT_EVALUATION__ATTEMPTS": "2",
     }
@@ -122,7 +127,7 @@ def test_a_request_is_answered_from_outside_and_a_failing_harness_halts(
 
     def publish(by: str, draft: Draft) -> str:
         record = outgoing(draft, source=f"bat/{by}", logic=f"{by}/1", time=datetime.now(UTC), partitions=partitions)
-        KafkaWriter(bootstrap=kafka.bootstrap, namespace=namespace, name=by).publish([record])
+        KafkaWriter(bootstrap=kafka.login(by, namespace), namespace=namespace, name=by).publish([record])
         return draft.id
 
     def ask(number: int, weights: str, cause: str, temperature: float, *comparators: str) -> str:
@@ -144,9 +149,9 @@ def test_a_request_is_answered_from_outside_and_a_failing_harness_halts(
     start = publish("campaign", Draft(event=began, campaign=CAMPAIGN, cause=ROOT_CAUSE, ordinal=0, key=CAMPAIGN))
     asked = ask(0, checkpoint, start, 0.7)
     with serving(environment):
-        until(lambda: bool(read(kafka.bootstrap, namespace, "boundary.report")), "a report comes out")
+        until(lambda: bool(read(kafka.login(), namespace, "boundary.report")), "a report comes out")
 
-    (record,) = read(kafka.bootstrap, namespace, "boundary.report")
+    (record,) = read(kafka.login(), namespace, "boundary.report")
     assert record.key == CAMPAIGN.encode()
     assert {name for name, _ in record.headers} == BOUNDARY_HEADERS
     fact = Codec().decode(record)
@@ -172,7 +177,7 @@ def test_a_request_is_answered_from_outside_and_a_failing_harness_halts(
         ("S3", "E3", 1),
         ("S3", "E4", 1),
     ]
-    cells = [fact.event for fact in facts(kafka.bootstrap, namespace, "heldout.cell")]
+    cells = [fact.event for fact in facts(kafka.login(), namespace, "heldout.cell")]
     scored = [event for event in cells if isinstance(event, EvaluationCellScored)]
     (lost,) = [event for event in cells if isinstance(event, EvaluationCellFailed)]
     assert len(scored) == 8
@@ -188,12 +193,12 @@ def test_a_request_is_answered_from_outside_and_a_failing_harness_halts(
         assert "greedily" not in said  # what the harness says stays in the held-out plane
     failed = [
         fact
-        for fact in facts(kafka.bootstrap, namespace, "heldout.cell")
+        for fact in facts(kafka.login(), namespace, "heldout.cell")
         if fact.envelope.cause == failing and isinstance(fact.event, EvaluationCellFailed)
     ]
     assert len({fact.id for fact in failed}) == len(failed) == 9
     assert {fact.event.reason for fact in failed} == {"harness_exit"}  # type: ignore[attr-defined]
-    assert len(read(kafka.bootstrap, namespace, "boundary.report")) == 1
+    assert len(read(kafka.login(), namespace, "boundary.report")) == 1
 
     # Mended and its folder removed, the same request is measured: it was not passed over.
     script.write_text(HARNESS.replace('asked["temperature"] == 0.0', "False"))
@@ -201,8 +206,8 @@ def test_a_request_is_answered_from_outside_and_a_failing_harness_halts(
 
     shutil.rmtree(tmp_path / "home" / "heldout" / "external" / namespace / failing)
     with serving(environment):
-        until(lambda: len(read(kafka.bootstrap, namespace, "boundary.report")) == 2, "the second report comes out")
-    (_, later) = facts(kafka.bootstrap, namespace, "boundary.report")
+        until(lambda: len(read(kafka.login(), namespace, "boundary.report")) == 2, "the second report comes out")
+    (_, later) = facts(kafka.login(), namespace, "boundary.report")
     assert isinstance(later.event, EvaluationReported)
     (pairing,) = later.event.comparators
     assert (pairing.comparator, pairing.complete, pairing.overall.n, pairing.overall.mean) == (checkpoint, True, 8, 0.0)
