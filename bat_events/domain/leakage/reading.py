@@ -74,7 +74,8 @@ class Table:
         if len(near) == 0 or len(self._values) == 0:
             return near[:0]
         place = np.minimum(np.searchsorted(self._values, values[near]), len(self._values) - 1)
-        return near[self._values[place] == values[near]]
+        found: Places = near[self._values[place] == values[near]]
+        return found
 
 
 class TextReader:
@@ -153,8 +154,8 @@ class TextReader:
             if canary in normal:
                 reading.found += _labelled((("canaries", f"canary {number}"),), label)
         if view[:1] in ("{", "["):
-            names = (normalise(name) for name in _KEYS_IN_TEXT.findall(view))
-            if any(part in name for name in names for part in _PARTS):
+            names = "|".join([normalise(name) for name in _KEYS_IN_TEXT.findall(view)])
+            if any(part in names for part in _PARTS):
                 reading.found += _labelled((("forbidden_fields", "forbidden field inside the text"),), label)
         return encoded
 
