@@ -154,8 +154,8 @@ class TextReader:
             if canary in normal:
                 reading.found += _labelled((("canaries", f"canary {number}"),), label)
         if view[:1] in ("{", "["):
-            names = (normalise(name) for name in _KEYS_IN_TEXT.findall(view))
-            if any(part in name for name in names for part in _PARTS):
+            names = "|".join([normalise(name) for name in _KEYS_IN_TEXT.findall(view)])
+            if any(part in names for part in _PARTS):
                 reading.found += _labelled((("forbidden_fields", "forbidden field inside the text"),), label)
         return encoded
 

@@ -22,8 +22,6 @@ _LINES_KEPT = 100_000
 _WORDS_KEPT = 200_000
 _DIGIT = re.compile(r"\d")
 _ONE_DIGIT = 1_000  # in a line's counts: words that are no numbers, plus a thousand for each digit
-_BREAK = np.full(RUN, -(10**12), dtype="<i8")
-_BREAK_HASHES = np.zeros(RUN, dtype="<u8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,17 @@ class Line:
     counts: bytes
 
 
+_BREAK = Line(
+    text="",
+    words=RUN,
+    digits=0,
+    normal="",
+    hashes=bytes(8 * RUN),
+    raw=bytes(8 * RUN),
+    counts=np.full(RUN, -(10**12), dtype="<i8").tobytes(),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Word:
     hash: bytes
@@ -51,9 +60,14 @@ class _Word:
 class Stream:
     """Word hashes of some lines, and what is needed to say which runs mean something."""
 
+    lines: tuple[Line, ...]
     hashes: Hashes
-    raw: Hashes
     counts: npt.NDArray[np.int64]
+
+    @property
+    def raw(self) -> Hashes:
+        """The words' hashes with their digits; seldom asked for."""
+        return np.frombuffer(b"".join([line.raw for line in self.lines]), dtype="<u8")
 
 
 class Reader:
@@ -104,35 +118,22 @@ def stream(lines: Iterable[Line]) -> Stream:
     """The words of the lines as one stream."""
     lines = tuple(lines)
     return Stream(
+        lines=lines,
         hashes=np.frombuffer(b"".join([line.hashes for line in lines]), dtype="<u8"),
-        raw=np.frombuffer(b"".join([line.raw for line in lines]), dtype="<u8"),
         counts=np.frombuffer(b"".join([line.counts for line in lines]), dtype="<i8"),
     )
 
 
 def joined(parts: Sequence[Sequence[Line]]) -> tuple[Stream, list[int]]:
     """One stream of several, with a break between that no run spans; and where each begins."""
-    hashes, raw, counts, starts, at = [], [], [], [], 0
-    gap, gap_counts = _BREAK_HASHES.tobytes(), _BREAK.tobytes()
+    whole: list[Line] = []
+    starts, at = [], 0
     for lines in parts:
         starts.append(at)
-        for line in lines:
-            hashes.append(line.hashes)
-            raw.append(line.raw)
-            counts.append(line.counts)
-            at += line.words
-        hashes.append(gap)
-        raw.append(gap)
-        counts.append(gap_counts)
-        at += RUN
-    return (
-        Stream(
-            hashes=np.frombuffer(b"".join(hashes), dtype="<u8"),
-            raw=np.frombuffer(b"".join(raw), dtype="<u8"),
-            counts=np.frombuffer(b"".join(counts), dtype="<i8"),
-        ),
-        starts,
-    )
+        at += sum([line.words for line in lines]) + RUN
+        whole += lines
+        whole.append(_BREAK)
+    return stream(whole), starts
 
 
 def runs(hasher: Hasher, words_: Stream) -> tuple[Hashes, Flags, Flags]:
