@@ -53,6 +53,15 @@ def ruled(kafka: LocalKafka) -> str:
 
 
 @pytest.fixture
+def quiet(kafka: LocalKafka) -> str:
+    """A namespace with users, rules and topics, and nothing in them: services that start here have nothing to halt at."""
+    name = "t-quiet"
+    apply_access(kafka.login(), name, kafka.secrets, own=True)
+    apply_topics(kafka.login(), name, partitions=1)
+    return name
+
+
+@pytest.fixture
 def home(kafka: LocalKafka) -> Path:
     """The BAT_HOME of the broker."""
     return kafka.secrets.parents[1]
@@ -247,9 +256,9 @@ def test_a_trainer_that_wants_heldout_cells_stops_and_is_shown_in_the_audit(rule
     assert f"{ruled}.trainer" in _command(env, "audit", "denied")
 
 
-def test_a_denied_service_is_not_started_again_and_the_others_go_on(kafka: LocalKafka, ruled: str, home: Path) -> None:
-    env = {**os.environ, "BAT_HOME": str(home), "BAT_NAMESPACE": ruled}
-    rule = Rule(user=f"{ruled}.judge", resource="TOPIC", name=f"{ruled}.rollout", pattern="LITERAL", operation="READ")
+def test_a_denied_service_is_not_started_again_and_the_others_go_on(kafka: LocalKafka, quiet: str, home: Path) -> None:
+    env = {**os.environ, "BAT_HOME": str(home), "BAT_NAMESPACE": quiet}
+    rule = Rule(user=f"{quiet}.judge", resource="TOPIC", name=f"{quiet}.rollout", pattern="LITERAL", operation="READ")
     _withdraw(kafka, rule)
     words = [sys.executable, "-m", "bat_events.cli.main", "serve", "judge", "synthesizer"]
     process = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -270,10 +279,10 @@ def test_a_denied_service_is_not_started_again_and_the_others_go_on(kafka: Local
     finally:
         process.kill()
         process.wait()
-        apply_access(kafka.login(), ruled, kafka.secrets, own=True)
+        apply_access(kafka.login(), quiet, kafka.secrets, own=True)
     assert sum("judge was denied access" in line for line in said) == 1
-    assert any(f"user {ruled}.judge may not read topic {ruled}.rollout" in line for line in said)
-    assert (home / "logs" / ruled / "judge.out").read_text().count("AccessDenied") == 1
+    assert any(f"user {quiet}.judge may not read topic {quiet}.rollout" in line for line in said)
+    assert (home / "logs" / quiet / "judge.out").read_text().count("AccessDenied") == 1
 
 
 def _command(env: dict[str, str], *words: str) -> str:
