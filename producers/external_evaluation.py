@@ -43,6 +43,7 @@ from bat_events.producers.harness_attempts import (
     Outcome,
     StillRunning,
     UnreadableReply,
+    request_folder,
 )
 from bat_events.service.context import Context
 from bat_events.service.runtime import GivenUp, Retryable
@@ -82,11 +83,6 @@ class OutsideHarness:
             raise Retryable(f"another evaluator is at this request: {error}") from error
         finally:
             self._idle.set()
-
-
-def request_folder(context: Context, fact: Fact) -> Path:
-    """Where the runs for a request are kept: in the held-out plane's space."""
-    return context.settings.home.absolute() / "heldout" / "external" / context.settings.namespace / fact.id
 
 
 class _Evaluation:
@@ -139,17 +135,20 @@ class _Evaluation:
     def _same_protocol(self) -> None:
         """Cells of other measurements cannot be paired with: say so before hours are spent."""
         for checkpoint in self._request.comparators:
-            for fact in self._earlier:
-                if isinstance(fact.event, EvaluationCellScored) and fact.event.checkpoint == checkpoint:
-                    evidence = self._context.heldout_store.get_json(fact.event.evidence)
-                    known = evidence.get("protocol") if isinstance(evidence, dict) else None
-                    if fact.event.end != END or known != self._settings.protocol:
-                        how = "the built-in episodes" if fact.event.end != END else f"protocol {known}"
-                        raise GivenUp(
-                            f"checkpoint {checkpoint[:12]} of this campaign was measured by {how}, and evaluation.protocol "
-                            f"is {self._settings.protocol}: go on as the campaign began, or begin another"
-                        )
-                    break
+            how = self._measured_by(checkpoint)
+            if how is not None and how != f"protocol {self._settings.protocol}":
+                raise GivenUp(
+                    f"checkpoint {checkpoint[:12]} of this campaign was measured by {how}, and evaluation.protocol is "
+                    f"{self._settings.protocol}: go on as the campaign began, or begin another"
+                )
+
+    def _measured_by(self, checkpoint: str) -> str | None:
+        for fact in self._earlier:
+            if isinstance(fact.event, EvaluationCellScored) and fact.event.checkpoint == checkpoint:
+                if fact.event.end != END:
+                    return "the built-in episodes"
+                return f"protocol {self._context.heldout_store.get_json(fact.event.evidence)['protocol']}"
+        return None
 
     def _run(self) -> tuple[Attempt, HarnessRun]:
         request, settings = self._request, self._settings

@@ -18,10 +18,17 @@ from typing import Any
 import psutil
 
 from bat_events.benchmark.harness import sweep
+from bat_events.codec import Fact
+from bat_events.service.context import Context
 
 MAX_REPLY_BYTES = 16 << 20
 
 MEASURED, FAILED, REFUSED, STOPPED = "measured", "failed", "refused", "stopped"
+
+
+def request_folder(context: Context, fact: Fact) -> Path:
+    """Where the runs for a request are kept: in the held-out plane's space."""
+    return context.settings.home.absolute() / "heldout" / "external" / context.settings.namespace / fact.id
 
 
 class UnreadableReply(Exception):

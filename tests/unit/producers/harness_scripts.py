@@ -35,6 +35,8 @@ def write(value):
 
 SCRIPTS = {
     "good": "print('progress 1/4'); print('progress 4/4', flush=True); write(reply())",
+    "telling": "print('gold\\nprogress 3/70\\nprogress gold/70', flush=True)\n"
+    "while not os.path.exists(os.environ['GO']): time.sleep(0.05)\nwrite(reply())",
     "crashing": "print('the gold answer is 3'); sys.exit(3)",
     "killed": "import signal; os.kill(os.getpid(), signal.SIGKILL)",
     "silent": "pass",
