@@ -32,7 +32,7 @@ PLAN: dict[str, Any] = {
     "pools": {"s_target": 2, "s_mix": 1, "e2e": 1},
     "evaluation": {"repeats": 2, "temperature": 0.7},
     "model": {"layers": 2, "width": 64, "heads": 4, "vocabulary": 512},
-    "cold_start": {"demonstrations": 60, "steps": 20, "batch_size": 8, "min_valid_actions": 0.0},
+    "cold_start": {"demonstrations": 120, "steps": 20, "batch_size": 8, "min_valid_actions": 0.0},
     "limits": {"max_turn_tokens": 24, "max_response_tokens": 256},
     "health": {"min_valid_actions": 0.0, "min_entropy": 0.0, "max_zero_variance": 1.0},
 }
