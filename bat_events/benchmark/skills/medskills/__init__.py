@@ -7,7 +7,7 @@ S4 run       m.keep    m.flip     m.turn      m.swap
 S5 submit    m.area    m.width    m.height    m.edge
 Any time     m.scan() renews worklist.csv from the request; m.drop() declares unreadable cases as failed.
 
-What a skill does to files stands in steps.py, to images in image.py. Needs numpy and scipy only.
+What a skill does to files stands in steps.py, to images in image.py, what is said of lesions in answers.py. Needs numpy only.
 """
 
 from . import image, steps
