@@ -109,7 +109,9 @@ def _set_limits(limits: dict[str, Any]) -> None:
     cap(resource.RLIMIT_CPU, cpu_s, cpu_s + 1)
     # The cgroup or the sampler counts real memory; this only bounds what one process may map, stacks of threads included.
     cap(resource.RLIMIT_AS, mapped + 2 * limits["memory_bytes"] + limits["processes"] * _THREAD_BYTES)
-    cap(resource.RLIMIT_NPROC, limits["processes"] + 2)  # the supervisor may count as one; the exact limit is elsewhere
+    # The cgroup or the sampler holds the exact limit. Twice as much leaves the sampler, which looks only now and then, something
+    # to see: a bomb that is refused its forks at the limit itself can end as if nothing had been.
+    cap(resource.RLIMIT_NPROC, 2 * limits["processes"] + 2)
     cap(
         resource.RLIMIT_FSIZE, limits["disk_bytes"] + _FILE_SLACK_BYTES
     )  # the runtime must see that the limit was passed
