@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from bat_events.benchmark.metrics import Box, average_precision
-from bat_events.benchmark.tracks.lesions import paint, several, zero_or_one
+from bat_events.benchmark.tracks.lesions import PARTS, paint, several, zero_or_one
 from bat_events.benchmark.tracks.rules import Array, Pairs, Reference, Subject, TrackRules
 from bat_events.benchmark.tracks.segmentation import BRIGHT, MASK_LINE
 from bat_events.domain.vocabulary import Track
@@ -42,7 +42,7 @@ def _precision(pairs: Pairs) -> float:
 
 DETECTION = TrackRules(
     track=Track.DETECTION,
-    goal=f"goal: find every lesion of every case; {BRIGHT}",
+    goal=f"goal: find every lesion of every case; {BRIGHT}; {PARTS}",
     output=(
         MASK_LINE,
         "outputs/CASE.json: boxes, a list of [top, left, bottom, right, score]; bottom and right lie one past the lesion",

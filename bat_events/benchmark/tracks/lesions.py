@@ -13,6 +13,7 @@ from bat_events.benchmark.skills.medskills import answers
 from bat_events.benchmark.tracks.rules import Array
 
 LESION, TISSUE_LOW, TISSUE_SPAN = 0.85, 0.05, 0.55
+PARTS = f"parts that touch by edges are one lesion, under {answers.SMALLEST} pixels none"
 LARGE_AXES, SMALL_AXES = (5.6, 3.5), (3.3, 2.0)  # pixels: half axes of an ellipse
 _MARGIN = 0.9  # pixels between a centre and the nearest line of the grid
 _GAP = 2  # pixels between lesions, and between a lesion and the edge

@@ -7,7 +7,7 @@ import numpy as np
 
 from bat_events.benchmark.metrics import balanced_accuracy, f1, rouge_l
 from bat_events.benchmark.skills.medskills import answers
-from bat_events.benchmark.tracks.lesions import paint, several, zero_or_one
+from bat_events.benchmark.tracks.lesions import PARTS, paint, several, zero_or_one
 from bat_events.benchmark.tracks.rules import Array, Output, Pairs, Reference, Subject, TrackRules
 from bat_events.benchmark.tracks.segmentation import BRIGHT, MASK_LINE
 from bat_events.domain.vocabulary import Track
@@ -80,7 +80,7 @@ def _answer(output: Output | None) -> str | None:
 
 CLASSIFICATION = TrackRules(
     track=Track.CLASSIFICATION,
-    goal=f"goal: classify every case by the quadrant of its largest lesion's centre; {BRIGHT}",
+    goal=f"goal: classify every case by the quadrant of its largest lesion's centre; {BRIGHT}; {PARTS}",
     output=(MASK_LINE, f"outputs/CASE.json: label, one of {', '.join(QUADRANTS)}"),
     metric_name="balanced accuracy",
     subject=_labelled,
@@ -90,7 +90,7 @@ CLASSIFICATION = TrackRules(
 )
 VQA = TrackRules(
     track=Track.VQA,
-    goal=f"goal: answer the question of every case (request.json) about its lesions; {BRIGHT}",
+    goal=f"goal: answer the question of every case (request.json) about its lesions; {BRIGHT}; {PARTS}",
     output=(
         MASK_LINE,
         "outputs/CASE.json: answer; cell: the largest lesion's cell of the 4x4 grid, A1 top left, D1 bottom left; "
@@ -105,7 +105,7 @@ VQA = TrackRules(
 )
 REPORT = TrackRules(
     track=Track.REPORT,
-    goal=f"goal: report the lesions of every case, largest first; of {answers.LARGE} pixels a lesion is large; {BRIGHT}",
+    goal=f"goal: report the lesions of every case, largest first; of {answers.LARGE} pixels a lesion is large; {BRIGHT}; {PARTS}",
     output=(
         MASK_LINE,
         "outputs/CASE.json: report, such as: Findings: large lesion in the upper left quadrant; "

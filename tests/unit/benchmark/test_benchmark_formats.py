@@ -7,6 +7,7 @@ from bat_events.benchmark.card import choices, right_choice
 from bat_events.benchmark.instance import Instance
 from bat_events.benchmark.interface import Evidence, Task, TaskKey
 from bat_events.benchmark.mini import MiniBenchmark
+from bat_events.benchmark.skills.medskills.answers import SMALLEST
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
 
 MINI = MiniBenchmark()
@@ -43,6 +44,12 @@ def test_every_field_column_and_word_is_stated_where_it_is_graded(track: Track) 
         for outcome in (focus, Focus.E2E):
             prompt = MINI.build(key(track, outcome, Outcome.SUCCESS)).prompt
             assert all(word in prompt for word in words), (focus, [word for word in words if word not in prompt])
+
+
+def test_the_smallest_lesion_is_stated_where_answers_count_lesions() -> None:
+    for track in (Track.CLASSIFICATION, Track.DETECTION, Track.VQA, Track.REPORT):
+        for focus in Focus:
+            assert f"under {SMALLEST} pixels" in MINI.build(key(track, focus, Outcome.SUCCESS)).prompt
 
 
 @pytest.mark.parametrize("focus", list(Focus))
