@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from bat_events.domain.external import PLACEHOLDERS
@@ -104,6 +113,39 @@ class EvaluationSettings(_Part):
         return names
 
 
+class SynthesisSettings(_Part):
+    """Who words the published text of practice states: the benchmark itself, or a model behind an OpenAI-compatible
+    address (docs/bank.md)."""
+
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^@\s?#]+$")] | None = Field(
+        default=None, description="base address with its /v1; unset: the benchmark's own wording, nothing is asked"
+    )
+    model: Annotated[str, Field(pattern=r"^[!-~]{1,100}$")] | None = Field(
+        default=None, description="the model's name; goes on the log"
+    )
+    api_key: SecretStr | None = Field(default=None, description="better in a file, which no environment shows")
+    api_key_file: Path | None = Field(default=None, description="file that holds the key alone, mode 0600")
+    concurrency: Annotated[int, Field(ge=1, le=64)] = Field(default=4, description="calls at once for one state")
+    timeout_s: Annotated[float, Field(gt=0.0)] = Field(default=60.0, description="for one whole call")
+    retries: Annotated[int, Field(ge=0)] = Field(default=3, description="further calls after one that failed")
+    retry_wait_s: Annotated[float, Field(ge=0.0)] = Field(
+        default=1.0, description="before the first further call, twice as long before each next one, at most 30"
+    )
+    pause_s: Annotated[float, Field(gt=0.0)] = Field(
+        default=30.0, description="when all calls failed: how long the state stays unserved before it is tried again"
+    )
+    temperature: Annotated[float, Field(ge=0.0, le=2.0)] = Field(default=0.8, description="of the model's sampling")
+    max_tokens: Annotated[int, Field(ge=64)] = Field(default=2048, description="of one reply, about eight sentences")
+
+    @model_validator(mode="after")
+    def _whole(self) -> "SynthesisSettings":
+        if (self.endpoint is None) != (self.model is None):
+            raise ValueError("endpoint and model belong together: give both, or neither")
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ValueError("api_key and api_key_file are both given: give one")
+        return self
+
+
 class Settings(BaseSettings):
     """The tree. `bat-events settings` prints it."""
 
@@ -119,6 +161,7 @@ class Settings(BaseSettings):
     sandbox: SandboxSettings = SandboxSettings()
     training: TrainingDevice = TrainingDevice()
     evaluation: EvaluationSettings = EvaluationSettings()
+    synthesis: SynthesisSettings = SynthesisSettings()
     artifacts: str | None = Field(default=None, description="fsspec address of the training plane's artefacts")
     heldout_artifacts: str | None = Field(default=None, description="fsspec address of the held-out plane's artefacts")
     kafka_bootstrap: str | None = Field(
@@ -174,10 +217,19 @@ def load_settings(**overrides: object) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise ConfigurationError(f"setting {field}: {first['msg']} (got {first.get('input')!r})") from None
+        given = "" if _secret(field, first.get("input")) else f" (got {first.get('input')!r})"
+        raise ConfigurationError(f"setting {field}: {first['msg']}{given}") from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     return settings
+
+
+def _secret(field: str, given: object) -> bool:
+    """Whether a value may hold a secret and is not to be shown: keys, addresses, and the part of the tree that has them."""
+    last = field.rpartition(".")[2]
+    return field.startswith("synthesis") and (
+        last in ("synthesis", "endpoint") or "key" in last or isinstance(given, dict)
+    )
 
 
 def _file() -> Path:

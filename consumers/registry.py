@@ -21,7 +21,14 @@ def instance_name() -> str:
 def _synthesizer(context: Context) -> Service:
     from bat_events.consumers.synthesizer import Synthesizer
 
-    return worker(context, Synthesizer(context), instance=instance_name())
+    if context.settings.synthesis.endpoint is None:
+        return worker(context, Synthesizer(context), instance=instance_name())
+    from bat_events.consumers.wording_model import WordingModel
+
+    wording = WordingModel(context.settings.synthesis, context.stop)
+    service = worker(context, Synthesizer(context, wording), instance=instance_name())
+    service.closers.append(wording.close)
+    return service
 
 
 def _leakage_gate(context: Context) -> Service:

@@ -187,6 +187,37 @@ def _static_lines(track: Track, focus: Focus) -> tuple[str, ...]:
     return tuple(lines)
 
 
+_RULE_WORDS = (
+    "readable", "unreadable", "exact", "exactly", "first", "largest", "least", "best", "blind", "flat", "wrong", "right",
+    "valid", "successful", "brighter", "darker", "before", "after", "lesion", "goal", "fitness", "check", "plan", "setup",
+    "pilot", "outputs", "submission", "inputs", "seen", "card", "skills", "work",
+)  # fmt: skip
+
+
+@cache
+def prose_lines(rules: TrackRules, focus: Focus) -> tuple[str, ...]:
+    """The lines of a prompt that say a rule in a sentence and stand in input/TASK.md as well; no format, no table."""
+    sentences = {
+        rules.goal,
+        *GENERAL,
+        *FITNESS,
+        *FITNESS_OF.values(),
+        *(line for stage in Stage for line in stage_lines(stage) if line.startswith(("work: ", "check "))),
+    }
+    whole = static_lines(rules, Focus.E2E)
+    return tuple(line for line in static_lines(rules, focus) if line in sentences and line in whole)
+
+
+@cache
+def terms(rules: TrackRules) -> frozenset[str]:
+    """The words of the published rules whose meaning is fixed."""
+    words = [rules.track.value, *_RULE_WORDS, *ATTRIBUTES, *UNITS, *SUBMISSION_COLUMNS, *FAILED_COLUMNS]
+    words += [value for values in ATTRIBUTES.values() for value in values]
+    words += [method for methods in METHODS.values() for method in methods]
+    words += sorted(SETUP_FIELDS | PILOT_FIELDS)
+    return frozenset(words)
+
+
 def prompt(rules: TrackRules, focus: Focus, outcome: Outcome, card: Card, seen: Sequence[int]) -> str:
     """The user message of a task; `seen` is the mean stored value of each case, rounded."""
     lines = [*static_lines(rules, focus), f"seen: {' '.join(map(str, seen))}", card.line(), found(focus, outcome)]

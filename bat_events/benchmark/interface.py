@@ -75,6 +75,14 @@ class Grade:
     failures: tuple[str, ...]  # AutoMedBench's codes as stage:code, earliest first, such as "S3:E4"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prose:
+    """The sentences of a track and focus that a model may word otherwise, and the words in them that every wording keeps."""
+
+    lines: frozenset[str]  # published lines of the prompt, none of which is a format or a table
+    terms: frozenset[str]  # lower-case words with a fixed meaning
+
+
 class Benchmark(Protocol):
     """A benchmark that the loop can practise on and be evaluated with."""
 
@@ -85,6 +93,10 @@ class Benchmark(Protocol):
 
     def published(self, track: Track, focus: Focus) -> frozenset[str]:
         """The lines of prompts and text files that stand in every state of this track and focus, by design."""
+        ...
+
+    def prose(self, track: Track, focus: Focus) -> Prose:
+        """What of the published lines may be said in other words; all of it stands unchanged in the task's files."""
         ...
 
     def build(self, key: TaskKey) -> Task:

@@ -16,7 +16,7 @@ from bat_events.benchmark.card import HABITS, choices
 from bat_events.benchmark.course import Step, inputs, right_steps, source, start
 from bat_events.benchmark.inspection import Inspection
 from bat_events.benchmark.instance import NAME, VERSION, Instance, random_source
-from bat_events.benchmark.interface import Evidence, Grade, Task, TaskKey
+from bat_events.benchmark.interface import Evidence, Grade, Prose, Task, TaskKey
 from bat_events.benchmark.runner import run_snippet
 from bat_events.benchmark.tracks import TRACKS
 from bat_events.domain.vocabulary import Focus, Track
@@ -46,6 +46,9 @@ class MiniBenchmark:
 
     def published(self, track: Track, focus: Focus) -> frozenset[str]:
         return _published(track, focus)
+
+    def prose(self, track: Track, focus: Focus) -> Prose:
+        return _prose(track, focus)
 
     def build(self, key: TaskKey) -> Task:
         """The instance of `key`. Raises KeyError for a track that this benchmark does not have."""
@@ -105,6 +108,11 @@ class MiniBenchmark:
 def _published(track: Track, focus: Focus) -> frozenset[str]:
     rules = TRACKS[track]
     return frozenset((*formats.static_lines(rules, focus), *formats.task_text(rules).splitlines()))
+
+
+@cache
+def _prose(track: Track, focus: Focus) -> Prose:
+    return Prose(lines=frozenset(formats.prose_lines(TRACKS[track], focus)), terms=formats.terms(TRACKS[track]))
 
 
 @lru_cache(maxsize=64)  # a demonstration, a rollout and a grade of one key follow each other

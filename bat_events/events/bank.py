@@ -25,7 +25,7 @@ class StateSynthesized(Event):
     """A candidate reset point; its body (prompt, inputs, workspace, rubric) is an artefact."""
 
     TOPIC: ClassVar[str] = "bank.state"
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     state: Id
     focus: Choice[Focus]
     track: Choice[Track]
@@ -46,6 +46,9 @@ class StateSynthesized(Event):
     )
     condition: Annotated[Digest | None, AvroDefault(None)] = Field(
         description="of the cell and own_prompt's lines without numbers; all three are null where not recorded (version 1)"
+    )
+    wording: Annotated[str, AvroDefault("programmatic")] = Field(
+        description="programmatic, or the model that worded published sentences and the rule it kept; own_prompt is from before"
     )
 
 

@@ -214,6 +214,7 @@ def _bank(log: Maker, began: str) -> None:
                 own_prompt=digest(110 + number),
                 own_workspace=digest(210 + number),
                 condition=digest(120),
+                wording="programmatic",
             ),
             asked,
             by="synthesizer",

@@ -42,6 +42,7 @@ def synthesised(log: Maker, number: int, *, own_prompt: int | None = None) -> st
         own_prompt=None if own_prompt is None else digest(own_prompt),
         own_workspace=digest(210 + number),
         condition=digest(120),
+        wording="programmatic",
     )
     cause = log.put(made, asked, by="synthesizer", key=key)
     verdict = LeakageVerdict(**place, body=digest(number), cleared=True, checks=())

@@ -71,6 +71,7 @@ def synthesize(fact: Fact, _: CampaignPlan) -> list[Draft]:
         own_prompt=digest(["own", cell, request.ordinal // 2 if copied else request.ordinal]),
         own_workspace=digest(["own workspace", request.state]),
         condition=digest(["condition", cell]),
+        wording="programmatic",
     )
     return [_draft(fact, event, request.state)]
 

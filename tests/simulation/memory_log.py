@@ -3,7 +3,7 @@
 Enough of the log's contract to run the service machines without a broker; tests/log_contract.py holds both logs to it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bat_events.errors import FencedError, LogError
@@ -19,6 +19,7 @@ class Broker:
     offsets: dict[tuple[str, Partition], int] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     members: dict[str, list["MemoryWorkerLog"]] = field(default_factory=dict)
+    now_ms: Callable[[], int] = lambda: 0  # what the log stamps its records with
 
     def all_partitions(self, topics: Sequence[str]) -> list[Partition]:
         """Every partition of the topics."""
@@ -36,7 +37,7 @@ class Broker:
                     key=out.key,
                     value=out.value,
                     headers=out.headers,
-                    timestamp_ms=0,
+                    timestamp_ms=self.now_ms(),
                 )
             )
 
