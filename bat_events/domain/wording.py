@@ -9,7 +9,6 @@ is not checked here.
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from itertools import zip_longest
 
 RULE = "wording-1"
 """Stands in every name of a model's wording: which facts are kept may change only with a new name."""
@@ -60,12 +59,12 @@ def wording_fault(before: str, after: str, terms: Collection[str]) -> str | None
         return "it holds characters in forms that stand for others"
     if len(after) > most_characters(before):
         return f"it has {len(after)} characters where {most_characters(before)} are allowed"
-    pairs = zip_longest(line_facts(before, terms), line_facts(after, terms))
-    for number, (old, new) in enumerate(pairs, start=1):
-        if old is None:
-            return f"it states more than the {number - 1} facts of the line"
-        if new is None or new != old:
-            return f"fact {number}, {old[:_LONGEST_FACT]!r}, is missing or not in its place"
+    kept, said = line_facts(before, terms), line_facts(after, terms)
+    for number, fact in enumerate(kept):
+        if number >= len(said) or said[number] != fact:
+            return f"fact {number + 1}, {fact[:_LONGEST_FACT]!r}, is missing or not in its place"
+    if len(said) > len(kept):
+        return f"it states more than the {len(kept)} facts of the line"
     return None
 
 

@@ -20,7 +20,7 @@ SELECT q.campaign, q.state, q.focus, q.track, q.outcome, q.ordinal,
        s.body, s.body_bytes, s.prompt_digest, s.workspace_digest, f.reason AS failure,
        v.cleared, v.checks, a.rank, u.round AS planned_round, u.slots, p.groups, p.scored,
        q.id AS request_event, s.id AS state_event, v.id AS verdict_event, a.id AS admission_event,
-       s.own_prompt, s.own_workspace, s.condition, r.id AS refusal_event, r.reason AS refused_for, r.copy_of,
+       s.own_prompt, s.own_workspace, s.condition, s.wording, r.id AS refusal_event, r.reason AS refused_for, r.copy_of,
        x.id AS retirement_event, x.round AS retired_round, x.uses, u.last_round AS last_planned_round
 FROM synthesis_requested q
 LEFT JOIN state_synthesized s ON s.campaign = q.campaign AND s.state = q.state
