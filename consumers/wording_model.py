@@ -155,7 +155,7 @@ class WordingModel:
             except (WordingUnavailable, WordingUnusable) as error:
                 self._log.warning("wording failed", model=self._model, attempt=attempt + 1, error=str(error))
                 if last:
-                    raise
+                    raise type(error)(f"model {self._model}, {attempt + 1} tries: {error}") from None
             await asyncio.sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")
 
