@@ -15,7 +15,7 @@ from bat_events.benchmark import actions
 from bat_events.benchmark.card import ATTRIBUTES, right_choice
 from bat_events.benchmark.course import right_steps, source
 from bat_events.benchmark.instance import Instance
-from bat_events.benchmark.interface import Grade, TaskKey
+from bat_events.benchmark.interface import Grade, Task, TaskKey
 from bat_events.benchmark.mini import MiniBenchmark
 from bat_events.benchmark.play import rollout
 from bat_events.benchmark.tracks import TRACKS, Output
@@ -28,11 +28,15 @@ _PRACTICE_SAMPLE = 40  # practice instances that blind answers are taken from
 
 def score(policy: Policy, key: TaskKey) -> tuple[float, Grade]:
     """The reward of what `policy` does on the instance of `key`, and its grade."""
-    benchmark = MiniBenchmark()
-    made = rollout(benchmark.build(key), policy(key))
-    grade = benchmark.grade(key, made.evidence())
+    return played(MiniBenchmark().build(key), policy(key))
+
+
+def played(task: Task, codes: Sequence[str]) -> tuple[float, Grade]:
+    """The reward of these snippets on a task as it stands there, and its grade."""
+    made, focus = rollout(task, codes), task.key.focus
+    grade = MiniBenchmark().grade(task.key, made.evidence())
     calls = [(receipt.exit_code, bool(receipt.changes)) for receipt in made.receipts]
-    value = rollout_reward(grade_summary(grade, key.focus), key.focus, calls)
+    value = rollout_reward(grade_summary(grade, focus), focus, calls)
     assert value is not None  # an in-process rollout misses nothing
     return value, grade
 

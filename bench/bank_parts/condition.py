@@ -36,7 +36,8 @@ def _visible_fault(task: Task) -> str | None:
 def _played_fault(task: Task) -> str | None:
     """From rewards: the expert's, and those of an expert who overlooks the condition."""
     key = task.key
-    reward, grade = bounds.score(bounds.expert, key)
+    codes = bounds.expert(key)
+    reward, grade = bounds.played(task, codes)
     if reward < _EXPERT:
         return f"the expert's reward is {reward:.2f}"
     earned = {item.item: item.score for item in grade.items if item.applicable}
@@ -49,7 +50,7 @@ def _played_fault(task: Task) -> str | None:
     item = own[key.outcome]
     if earned[item] < _EARNED:
         return f"the expert earns {earned[item]:.2f} for {item}"
-    blind, blind_grade = bounds.score(lambda key: bounds.expert(key)[1:], key)
+    blind, blind_grade = bounds.played(task, codes[1:])
     if any(part.item == item and part.score > 0 for part in blind_grade.items):
         return f"who overlooks the condition earns {item} as well"
     return None if blind < reward else f"overlooking the condition costs nothing: {blind:.2f}"
