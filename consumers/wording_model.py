@@ -6,6 +6,7 @@ held against domain.wording and is not trusted further: the leakage gate reads t
 
 import asyncio
 import json
+import logging
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ class WordingModel:
         assert settings.model is not None
         self._settings, self._stop, self._model = settings, stop, settings.model
         self._log = structlog.get_logger(service="synthesizer")
+        logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for every call, and none of them JSON
         self._loop = asyncio.new_event_loop()
         self._client = AsyncOpenAI(
             base_url=settings.endpoint,
