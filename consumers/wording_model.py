@@ -27,8 +27,8 @@ _PASSING = (408, 409, 425, 429)  # and all of 500 and above: these may pass
 _INSTRUCTIONS = (
     "You word sentences of a task description anew. You get JSON: lines, each with its text, the facts in it, and the most "
     "characters that its wording may have. Give every line another wording with the same meaning, in English, on one line. "
-    "Keep all its facts letter for letter and in the given order; add no other name, number or sign, and no 'not', 'no' or "
-    'numeral. Reply with JSON only: {"lines": ["...", ...]}, as many as you got, in the same order.'
+    "Keep all its facts letter for letter and in the given order; add no other name, number, sign, negation or "
+    'comparison. Reply with JSON only: {"lines": ["...", ...]}, as many as you got, in the same order.'
 )
 
 

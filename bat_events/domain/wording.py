@@ -2,8 +2,8 @@
 
 Only sentences that the benchmark publishes for all states of a track and focus are reworded; a state's own lines never
 are. A sentence's facts are its tokens that are no plain words (names, files, numbers, signs), the benchmark's terms,
-numerals and negations. A wording has the same facts in the same order, or it is refused. What plain words say beyond that
-is not checked here.
+numerals, negations and comparisons. A wording has the same facts in the same order, or it is refused. What plain words
+say beyond that is not checked here.
 """
 
 import re
@@ -23,7 +23,8 @@ _NUMERALS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "half", "tenth", "once", "twice",
 )  # fmt: skip
 _NEGATIONS = ("no", "not", "nothing", "none", "never", "nor", "neither", "without", "unless", "except", "only")
-_KEPT = frozenset((*_NUMERALS, *_NEGATIONS))
+_COMPARISONS = ("under", "over", "above", "below", "more", "less", "fewer", "most", "least")
+_KEPT = frozenset((*_NUMERALS, *_NEGATIONS, *_COMPARISONS))
 _FEWEST_WORDS = 3  # plain words that a line needs to be worth saying otherwise
 _LONGEST_FACT = 80
 
@@ -34,7 +35,7 @@ def wording_name(model: str) -> str:
 
 
 def line_facts(line: str, terms: Collection[str]) -> tuple[str, ...]:
-    """What a line states exactly, in order. Terms, numerals and negations count in either case, the rest as written."""
+    """What a line states exactly, in order. Words count in either case, the rest as written."""
     found = []
     for token in _tokens(line):
         if _PLAIN.fullmatch(token) is None:
