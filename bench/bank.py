@@ -117,6 +117,7 @@ class Run:
             "aim_reached": prompts["distinct_share"] >= AIM,
             "near_duplicate_rate": self.ledger.refused.total() / made,
             **{name: dict(counts) for name, counts in lost.items()},
+            "rejection_evidence": list(self.ledger.evidence),
             "synthesis_ms": 1000 * self._synthesis_s / made,
             "gate_ms": 1000 * self._gate_s / made,
             "mean_body_bytes": self._bytes / made,
@@ -179,6 +180,8 @@ def show(result: dict[str, Any]) -> None:
     said(f"distinct own prompts: the aim of {AIM:.0%} is {'reached' if result['aim_reached'] else 'MISSED'}")
     said(f"near-copies refused: {result['near_duplicate_rate']:.4%} {result['refused'] or ''}")
     said(f"rejected by the gate: {result['rejected'] or 0}; not made: {result['failed'] or 0}")
+    for evidence in result["rejection_evidence"][:10]:
+        said(f"  {evidence[:300]}")
     said(
         f"cells: {cells['cells']}, admitted {cells['admitted']:,} of {cells['made']:,} made, {cells['fewest']} to "
         f"{cells['most']} in a cell (differ by {cells['spread']})"

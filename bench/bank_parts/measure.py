@@ -76,6 +76,7 @@ class Ledger:
     refused: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
+    evidence: list[str] = field(default_factory=list)  # of rejections; names places and kinds, quotes nothing
     admitted: Counter[SourceCell] = field(default_factory=Counter)
     pass_s: float = 0.0
 
@@ -95,7 +96,10 @@ class Ledger:
                 if isinstance(event, SynthesisFailed):
                     self.failed[event.reason] += 1
                 elif isinstance(event, LeakageVerdict) and not event.cleared:
-                    self.rejected.update(check.name for check in event.checks if not check.passed)
+                    failing = [check for check in event.checks if not check.passed]
+                    self.rejected.update(check.name for check in failing)
+                    said = "; ".join(f"{check.name}: {check.evidence}" for check in failing)
+                    self.evidence.append(f"{one.request.key}: {said}")
 
     def decide(self) -> None:
         """What the bank makes of all it knows, in one pass of the decider."""

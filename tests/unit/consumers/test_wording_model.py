@@ -14,8 +14,7 @@ from bat_events.benchmark.body import task_from_body
 from bat_events.benchmark.interface import Task, TaskKey
 from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
-from bat_events.consumers.fingerprinter import shared_texts
-from bat_events.consumers.fingerprints import FINGERPRINT_KEY, as_events
+from bat_events.consumers.fingerprints import FINGERPRINT_KEY, as_events, task_texts
 from bat_events.consumers.leakage_gate import LeakageGate
 from bat_events.consumers.synthesizer import Synthesizer
 from bat_events.consumers.wording_model import WordingModel
@@ -272,10 +271,9 @@ def test_no_more_calls_go_on_at_once_than_are_allowed(scene: Any, concurrency: i
 
 def test_the_leakage_gate_reads_what_the_model_said(scene: Any) -> None:
     made, server = scene(says(politely))
-    known = benchmark(PLAN.benchmark)
-    shared, instances = shared_texts(known, PLAN)
+    shared = task_texts(built())
     fingerprints = make_fingerprints([PLANTED], made.context.secret(FINGERPRINT_KEY), shared)
-    events = as_events(fingerprints, shared, seed=1, instances=instances)
+    events = as_events(fingerprints, shared, seed=1, instances=1)
     made.context.facts += [fact_of(event, campaign=CAMPAIGN) for event in events]
     gate = LeakageGate(made.context)
 
