@@ -164,6 +164,10 @@ class Settings(BaseSettings):
     synthesis: SynthesisSettings = SynthesisSettings()
     artifacts: str | None = Field(default=None, description="fsspec address of the training plane's artefacts")
     heldout_artifacts: str | None = Field(default=None, description="fsspec address of the held-out plane's artefacts")
+    canaries: Path | None = Field(
+        default=None,
+        description="file of canary strings that held-out content carries, one a line; the gate and the audit look for them",
+    )
     kafka_bootstrap: str | None = Field(
         default=None,
         validation_alias=AliasChoices("BAT_KAFKA_BOOTSTRAP", "kafka_bootstrap"),
@@ -197,6 +201,16 @@ class Settings(BaseSettings):
     def kafka_secrets(self) -> Path:
         """The folder of the password files of the broker's users, each named after its user."""
         return self.kafka.secrets.absolute() if self.kafka.secrets else self.home.absolute() / "secrets" / "kafka"
+
+    def canary_strings(self) -> tuple[str, ...]:
+        """The declared canaries, in order; lines that are empty or begin with # are none. Raises ConfigurationError."""
+        if self.canaries is None:
+            return ()
+        try:
+            lines = self.canaries.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"canaries {self.canaries} cannot be read: {error}") from None
+        return tuple(dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#")))
 
     def artifact_root(self) -> str:
         """The training plane's store."""

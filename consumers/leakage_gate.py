@@ -36,7 +36,7 @@ class Scanners:
                 found = from_log(self._context.read_all("boundary.fingerprint"), campaign, key)
             if found is None:
                 raise Retryable("stopped while waiting for held-out fingerprints")
-            self._known[campaign] = Scanner(found)
+            self._known[campaign] = Scanner(found, self._context.settings.canary_strings())
         return self._known[campaign]
 
 
