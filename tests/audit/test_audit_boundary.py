@@ -302,8 +302,8 @@ def test_an_artefact_that_is_gone_is_not_observable_never_clean(scene: Scene) ->
     scene.lost = {digest(1), digest(300 + 160)}
     found = scene.look()
     assert (crossed(found), found.exit_code) == (set(), 3)
-    assert unseen(found) == {"search_artefact", "search_rollout", "lineage"}
-    assert "1 × an artefact named as body is not in the store" in row(found, "search_artefact").detail
+    assert unseen(found) == {"search_state", "search_rollout", "lineage"}
+    assert "1 × an artefact named as body is not in the store" in row(found, "search_state").detail
     assert "of 4: evidence could not be read" in row(found, "lineage").detail
 
 

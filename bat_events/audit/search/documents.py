@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -23,6 +23,7 @@ from bat_events.log.topics import BY_NAME
 
 _ID = re.compile(r"(?:[0-9a-f]{32}|\d{1,19}|[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})\Z")
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})\Z")
+_KINDS = {"state": "state", "evidence": "rollout", "corpus": "corpus"}
 _TOKENS = frozenset({"prompt_ids", "response_ids"})  # read as text elsewhere: see transcripts
 
 
@@ -103,8 +104,8 @@ def _is_packed(text: str) -> bool:
     return not any(character.isprintable() for character in text)
 
 
-def artefact_documents(digest: str, content: bytes, cut: Cut) -> Iterator[Document]:
-    """What an artefact holds, read by its kind: state, evidence, corpus, or anything."""
+def artefact_documents(digest: str, content: bytes, cut_of: Callable[[str], Cut]) -> Iterator[Document]:
+    """What an artefact holds, read by its kind: state, evidence, corpus, or anything. `cut_of` gives each kind its `cut`."""
     where = f"artefact {digest}"
     data: Any = None
     if content[:1] in (b"{", b"["):
@@ -112,16 +113,16 @@ def artefact_documents(digest: str, content: bytes, cut: Cut) -> Iterator[Docume
             data = json.loads(content)
         except (ValueError, RecursionError):
             data = None
-    kind = data.get("kind") if isinstance(data, dict) else None
+    kind = _KINDS.get(str(data.get("kind")), "artefact") if isinstance(data, dict) else "artefact"
+    cut = cut_of(kind)
     if kind == "corpus" and isinstance(data.get("rows"), list):
         for number, row in enumerate(data["rows"]):
             yield _json_document("corpus", f"{where} row {number}", row, cut)
-        rest = {name: value for name, value in data.items() if name != "rows"}
-        yield _json_document("corpus", where, rest, cut)
-    elif data is not None:
-        yield _json_document({"state": "state", "evidence": "rollout"}.get(str(kind), "artefact"), where, data, cut)
+        data = {name: value for name, value in data.items() if name != "rows"}
+    if data is not None:
+        yield _json_document(kind, where, data, cut)
     else:
-        yield Document(kind="artefact", where=where, tree={"content": [text for _, text in texts(content, cut)]})
+        yield Document(kind=kind, where=where, tree={"content": [text for _, text in texts(content, cut)]})
 
 
 def file_document(where: str, name: str, content: bytes, cut: Cut) -> Document:

@@ -27,8 +27,8 @@ from bat_events.log.interface import Record
 HELDOUT_CHECKS = ("canaries", "exact_match", "ngram_run", "near_duplicate")
 MAXIMUM_FINDINGS = 200  # told of; all are counted
 _KEPT = 20_000
-MUST_BE_THERE = {"body": "artefact", "evidence": "rollout", "weights": "checkpoint", "checkpoint": "checkpoint"}
-"""Fields that name artefacts of the training plane; other digests may or may not be artefacts."""
+MUST_BE_THERE = {"body": "state", "evidence": "rollout", "weights": "checkpoint", "checkpoint": "checkpoint"}
+"""Fields that name artefacts of the training plane, and their kind; other digests may or may not be artefacts."""
 _TENSORS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 _HEAD = 1 << 20  # bytes of a tensor file that are read: its header holds texts
 _UNSEARCHED_TOPIC = "boundary.fingerprint"  # its digests are the fingerprints themselves
@@ -95,7 +95,10 @@ class Searcher:
             if isinstance(fact.event, RolloutCompleted):
                 self._transcript(fact.event, where)
         for name, digest in found.digests:
-            self._artefact(name, digest, where)
+            kind = MUST_BE_THERE.get(name)
+            if name == "body" and fact is not None and isinstance(fact.event, CorpusBuilt | CorpusScanned):
+                kind = "corpus"
+            self._artefact(name, digest, kind, where)
 
     def result(self) -> SearchResult:
         """Everything so far. What only rejected states and corpora hold is marked as held back."""
@@ -150,11 +153,10 @@ class Searcher:
             return
         self._scan(Document(kind="rollout", where=f"{where} transcript", tree=tree))
 
-    def _artefact(self, name: str, digest: str, where: str) -> None:
+    def _artefact(self, name: str, digest: str, kind: str | None, where: str) -> None:
         if digest in self._seen:
             return
         self._seen.add(digest)
-        kind = MUST_BE_THERE.get(name)
         try:
             if not self._store.has(digest):
                 if kind is not None:
@@ -170,7 +172,7 @@ class Searcher:
                 self._file(digest, path, part)
             return
         self._size += len(content)
-        for document in artefact_documents(digest, content, self._cut(kind or "artefact", f"artefact {digest}")):
+        for document in artefact_documents(digest, content, lambda known: self._cut(known, f"artefact {digest}")):
             self._scan(document)
 
     def _file(self, folder: str, path: str, digest: str) -> None:

@@ -74,7 +74,7 @@ def _members(content: bytes, cut: Cut) -> Iterator[tuple[str, bytes]]:
     elif content[257:262] == b"ustar":
         yield from _tar(content, cut)
     elif content[:6] == b"\x93NUMPY":
-        yield from _array(content, cut)
+        yield from _array(content)
     elif content[:1] == b"\x78" and len(content) > 2 and int.from_bytes(content[:2], "big") % 31 == 0:
         try:
             unpacker = zlib.decompressobj()
@@ -138,12 +138,11 @@ def _tar(content: bytes, cut: Cut) -> Iterator[tuple[str, bytes]]:
         cut(f"tar that does not unpack ({type(error).__name__})")
 
 
-def _array(content: bytes, cut: Cut) -> Iterator[tuple[str, bytes]]:
-    """A NumPy array of text as its text; numbers are left to the digest and the readable stretches."""
+def _array(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """A NumPy array of text as its text. Numbers, pickles and broken arrays have their digest and readable stretches."""
     try:
         array = np.load(io.BytesIO(content), allow_pickle=False)
-    except _BROKEN as error:
-        cut(f"NumPy array that does not load ({type(error).__name__})")
+    except _BROKEN:
         return
     if array.dtype.kind == "U":
         yield "array of text", "\n".join(array.ravel().tolist()).encode("utf-8", "surrogatepass")
