@@ -146,6 +146,23 @@ class SynthesisSettings(_Part):
         return self
 
 
+class EmbeddingSettings(_Part):
+    """The leakage gate's optional check of meaning (docs/leakage.md); off unless `model` is set, in gate and evaluator alike."""
+
+    model: str | None = Field(
+        default=None, description="a folder that transformers can load, or with `url` a model's name there; unset: off"
+    )
+    url: str | None = Field(
+        default=None, description="an OpenAI-compatible address that ends in /v1; it sees the texts"
+    )
+    key_file: Path | None = Field(default=None, description="file that holds the endpoint's key; unset: none is sent")
+    timeout_s: Annotated[float, Field(gt=0.0)] = Field(default=60.0, description="for one request")
+    similar: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        default=0.8,
+        description="estimated cosine from which text is too near; the evaluator publishes it with the sketches",
+    )
+
+
 class Settings(BaseSettings):
     """The tree. `bat-events settings` prints it."""
 
@@ -162,6 +179,7 @@ class Settings(BaseSettings):
     training: TrainingDevice = TrainingDevice()
     evaluation: EvaluationSettings = EvaluationSettings()
     synthesis: SynthesisSettings = SynthesisSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
     artifacts: str | None = Field(default=None, description="fsspec address of the training plane's artefacts")
     heldout_artifacts: str | None = Field(default=None, description="fsspec address of the held-out plane's artefacts")
     canaries: Path | None = Field(

@@ -7,7 +7,8 @@ SELECT c.*,
             WHEN c.place = 'body' AND c.kind = 'id' AND c.type = 'SharedTextDeclared' AND c.path = 'texts'
                 THEN 'digest of shared text'
             WHEN c.place = 'body' AND c.kind = 'id' AND c.type IN (
-                'HeldoutFingerprintsPublished', 'HeldoutNgramsPublished', 'SharedTextDeclared') THEN 'keyed hash'
+                'HeldoutFingerprintsPublished', 'HeldoutNgramsPublished', 'SharedTextDeclared',
+                'HeldoutMeaningsPublished') THEN 'keyed hash'
             WHEN c.place = 'body' AND c.kind = 'id' AND EXISTS (
                 SELECT 1 FROM unnest(c.sample) AS x(digest)
                 WHERE x.digest NOT IN (SELECT p.checkpoint FROM checkpoint_produced p)) THEN 'NOT on an open topic'
