@@ -12,7 +12,7 @@ from bat_events.consumers.fingerprints import blocks, unblocked
 from bat_events.domain.leakage import CheckResult
 from bat_events.domain.leakage.checks import MAXIMUM_FINDINGS
 from bat_events.domain.leakage.keyed import seal, unseal
-from bat_events.domain.leakage.meaning import BITS, CHECK, Meanings, document_texts, findings, own_sketches, pieces
+from bat_events.domain.leakage.meaning import BITS, CHECK, Meanings, alike, document_texts, own_sketches, pieces
 from bat_events.embedding.interface import Embedder, EmbeddingFailed, model_digest
 from bat_events.errors import ConfigurationError
 from bat_events.events.fingerprints import HeldoutMeaningsPublished
@@ -20,6 +20,7 @@ from bat_events.service.runtime import Retryable
 
 RULE = 1
 _WIDTH = BITS // 8
+_KEPT = 50_000
 
 
 def published(
@@ -66,23 +67,38 @@ def meanings_from_log(facts: Iterable[Fact], campaign: str, key: bytes, made: Em
 
 
 class MeaningScanner:
-    """Holds documents against the sketches."""
+    """Holds documents against the sketches; keeps how near each sentence came, because states repeat sentences."""
 
     def __init__(self, made: Embedder, known: Meanings) -> None:
         self._made, self._known = made, known
+        self._near: dict[str, float] = {}
 
     def check(self, document: Mapping[str, object]) -> CheckResult:
         """The check's result. Raises Retryable where no vectors came: what was not compared is not cleared."""
         said = pieces(document_texts(document))
         if not said:
             return CheckResult(name=CHECK, passed=True, evidence=("no sentence of 8 words",))
-        try:
-            found = findings(self._made.embed(said), self._known)
-        except EmbeddingFailed as error:
-            raise Retryable(str(error)) from error
+        self._compare(said)
+        found = [
+            f"sentence {number} of the document is near held-out text ({self._near[piece]:.2f})"
+            for number, piece in enumerate(said)
+            if self._near[piece] >= self._known.similar
+        ]
         if not found:
             looked = f"{len(said)} sentences compared with {len(self._known.sketches)} sketches"
             return CheckResult(name=CHECK, passed=True, evidence=(looked,))
         more = len(found) - MAXIMUM_FINDINGS
         told = (*found[:MAXIMUM_FINDINGS], *([f"and {more} more"] if more > 0 else []))
         return CheckResult(name=CHECK, passed=False, evidence=told)
+
+    def _compare(self, said: Sequence[str]) -> None:
+        if len(self._near) > _KEPT:
+            self._near.clear()
+        new = [piece for piece in said if piece not in self._near]
+        if not new:
+            return
+        try:
+            near = alike(self._made.embed(new), self._known)
+        except (EmbeddingFailed, ValueError) as error:
+            raise Retryable(str(error)) from error
+        self._near.update(zip(new, near.tolist(), strict=True))

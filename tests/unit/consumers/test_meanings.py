@@ -76,7 +76,7 @@ def test_a_paraphrase_is_found_and_shared_text_is_held_out_from_nobody() -> None
     scanner = MeaningScanner(Synonyms(), known())
     found = scanner.check({"prompt": f"Practise this now, one case at a time, please.\n{OTHER}"})
     assert not found.passed
-    assert found.evidence[0].startswith("piece 1 of the document's text is near held-out text (")
+    assert found.evidence[0].startswith("sentence 1 of the document is near held-out text (")
     assert "cranial" not in found.evidence[0]
     assert scanner.check({"prompt": SHARED}).passed
     assert scanner.check({"prompt": "Short."}).evidence == ("no sentence of 8 words",)
