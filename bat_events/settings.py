@@ -150,12 +150,15 @@ class EmbeddingSettings(_Part):
     """The leakage gate's optional check of meaning (docs/leakage.md); off unless `model` is set, in gate and evaluator alike."""
 
     model: str | None = Field(
-        default=None, description="a folder that transformers can load, or with `url` a model's name there; unset: off"
+        default=None,
+        description="a folder that transformers can load, or with `endpoint` a model's name there; unset: off",
     )
-    url: str | None = Field(
+    endpoint: str | None = Field(
         default=None, description="an OpenAI-compatible address that ends in /v1; it sees the texts"
     )
-    key_file: Path | None = Field(default=None, description="file that holds the endpoint's key; unset: none is sent")
+    api_key_file: Path | None = Field(
+        default=None, description="file that holds the endpoint's key; unset: none is sent"
+    )
     timeout_s: Annotated[float, Field(gt=0.0)] = Field(default=60.0, description="for one request")
     similar: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
         default=0.8,

@@ -19,11 +19,11 @@ class Endpoint:
         try:
             from openai import OpenAI
         except ImportError:
-            raise ConfigurationError("embedding.url needs the package openai: install bat-events[train]") from None
+            raise ConfigurationError("embedding.endpoint needs the package openai: install bat-events[train]") from None
         try:
             key = key_file.read_text().strip() if key_file is not None else "none"
         except OSError as error:
-            raise ConfigurationError(f"embedding.key_file {key_file} cannot be read: {error}") from None
+            raise ConfigurationError(f"embedding.api_key_file {key_file} cannot be read: {error}") from None
         self.name = model
         self._client = OpenAI(base_url=url, api_key=key, timeout=timeout_s, max_retries=3)
 

@@ -31,14 +31,14 @@ def model_digest(made: Embedder) -> str:
 def embedder(settings: EmbeddingSettings) -> Embedder | None:
     """The one that the settings name; None where the check is off. Raises ConfigurationError."""
     if settings.model is None:
-        if settings.url is not None:
-            raise ConfigurationError("embedding.url is set but embedding.model is not: name the endpoint's model")
+        if settings.endpoint is not None:
+            raise ConfigurationError("embedding.endpoint is set but embedding.model is not: name the endpoint's model")
         return None
-    if settings.url is not None:
+    if settings.endpoint is not None:
         from bat_events.embedding.endpoint import Endpoint
 
         return Endpoint(
-            url=settings.url, model=settings.model, key_file=settings.key_file, timeout_s=settings.timeout_s
+            url=settings.endpoint, model=settings.model, key_file=settings.api_key_file, timeout_s=settings.timeout_s
         )
     from bat_events.embedding.folder import Folder
 

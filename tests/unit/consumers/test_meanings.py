@@ -166,7 +166,7 @@ def test_an_endpoint_gives_vectors_in_the_order_of_the_texts_or_says_that_it_fai
 ) -> None:
     (tmp_path / "key").write_text("secret\n")
     url = f"http://127.0.0.1:{server.server_port}/v1"
-    made = embedder(EmbeddingSettings(model="synonyms", url=url, key_file=tmp_path / "key"))
+    made = embedder(EmbeddingSettings(model="synonyms", endpoint=url, api_key_file=tmp_path / "key"))
     assert isinstance(made, Endpoint)
     texts = [f"text number {n} of many" for n in range(70)]
     assert np.allclose(made.embed(texts), Synonyms().embed(texts))
@@ -180,7 +180,7 @@ def test_a_model_that_is_not_there_is_named_and_none_means_off(tmp_path: Path) -
     with pytest.raises(ConfigurationError, match=r"embedding\.model"):
         embedder(EmbeddingSettings(model=str(tmp_path)))
     with pytest.raises(ConfigurationError, match=r"embedding\.model is not"):
-        embedder(EmbeddingSettings(url="http://127.0.0.1:9/v1"))
+        embedder(EmbeddingSettings(endpoint="http://127.0.0.1:9/v1"))
 
 
 def test_with_the_check_on_the_gate_waits_for_sketches_and_its_verdict_has_one_check_more(
