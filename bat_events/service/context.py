@@ -34,6 +34,14 @@ def secret(home: Path, name: str) -> bytes:
     return bytes.fromhex(path.read_text().strip())
 
 
+def existing_secret(home: Path, name: str) -> bytes | None:
+    """A secret of this home where there is one: who only reads makes none."""
+    try:
+        return bytes.fromhex((home / "secrets" / name).read_text().strip())
+    except (OSError, ValueError):
+        return None
+
+
 def sign_in(settings: Settings, bootstrap: str, principal: str) -> Address:
     """The cluster as a principal of the settings' namespace reaches it: with its own password, or without any."""
     if not settings.secured:
