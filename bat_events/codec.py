@@ -20,12 +20,12 @@ from fastavro.schema import SchemaParseException
 from pydantic import ValidationError
 
 from bat_events.domain.canonical import canonical_json
-from bat_events.errors import BadBody, BadEnvelope, UnknownSchema
+from bat_events.errors import BadBody, BadEnvelope, TooLarge, UnknownSchema
 from bat_events.events.avro import schema_of, to_avro
 from bat_events.events.base import Event, event_type, event_versions, newest
 from bat_events.events.envelope import Envelope, from_headers, to_headers
 from bat_events.events.fact import Fact
-from bat_events.log.interface import Record
+from bat_events.log.interface import MAXIMUM_BYTES, Record
 
 __all__ = ["Codec", "Fact", "Schema", "make_schema", "schema_file", "schema_folder", "schema_for"]
 
@@ -105,9 +105,11 @@ class Codec:
     def decode(self, record: Record) -> Fact:
         """The event of a record.
 
-        Raises BadEnvelope, UnknownSchema or BadBody, each with topic, partition and offset.
+        Raises TooLarge, BadEnvelope, UnknownSchema or BadBody, each with topic, partition and offset.
         """
         where = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+        if record.size > MAXIMUM_BYTES:
+            raise TooLarge(f"{record.size:,} bytes; a record has {MAXIMUM_BYTES:,} at most", **where)  # type: ignore[arg-type]
         try:
             envelope = from_headers(record.headers)
         except ValueError as error:
@@ -121,17 +123,29 @@ class Codec:
             raise BadBody(f"the schema of {writer.ce_type} is not that of {envelope.type}", **where)  # type: ignore[arg-type]
         if hashlib.sha256(record.value).hexdigest() != envelope.body_digest:
             raise BadBody("the body's SHA-256 is not the envelope's: the bytes were changed or cut", **where)  # type: ignore[arg-type]
-        if record.topic != cls.TOPIC:
+        if record.topic not in cls.topics():
             raise BadEnvelope(f"{envelope.type} does not belong on this topic", **where)  # type: ignore[arg-type]
         written, event = self._body(cls, writer, record.value, where)
         return Fact(
             event=event,
             envelope=envelope,
-            topic=cls.TOPIC,
+            topic=record.topic,
             partition=record.partition,
             offset=record.offset,
             earlier=None if event is written else written,
         )
+
+    def glimpse(self, record: Record) -> Any:
+        """For people: what a record's bytes say by the schema that its header names, unchecked; None where nothing can be
+        read so. Never an event."""
+        named = [raw.decode("ascii", "replace") for name, raw in record.headers if name == "ce_dataschema"]
+        schema = self._schemas.get(named[0].removeprefix("sha256:")) if named else None
+        if schema is None or record.size > MAXIMUM_BYTES:
+            return None
+        try:
+            return fastavro.schemaless_reader(io.BytesIO(record.value), schema.parsed, None)
+        except Exception:  # noqa: BLE001  (any bytes may stand there, and nothing depends on this)
+            return None
 
     @staticmethod
     def _body(cls: type[Event], writer: Schema, value: bytes, where: dict[str, Any]) -> tuple[Event, Event]:

@@ -166,6 +166,14 @@ class EmbeddingSettings(_Part):
     )
 
 
+class ServiceSettings(_Part):
+    """The loop that every service runs."""
+
+    deaths: Annotated[int, Field(ge=1)] = Field(
+        default=5, description="of a worker's process in a row while it handles one record; then that is a dead letter"
+    )
+
+
 class Settings(BaseSettings):
     """The tree. `bat-events settings` prints it."""
 
@@ -178,6 +186,7 @@ class Settings(BaseSettings):
     )
     namespace: str = Field(default="bat", description="topic prefix; one open campaign at a time in each")
     kafka: KafkaSettings = KafkaSettings()
+    service: ServiceSettings = ServiceSettings()
     sandbox: SandboxSettings = SandboxSettings()
     training: TrainingDevice = TrainingDevice()
     evaluation: EvaluationSettings = EvaluationSettings()

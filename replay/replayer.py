@@ -44,7 +44,7 @@ def replay_campaign(source: Source, *, campaign: str | None = None, round: int |
     """Replay one campaign of a source, or one round of it; `campaign` may be None where the log holds exactly one.
 
     Raises ReplayError where the campaign or round is not there, LogError where the log cannot be read, and DecodeError
-    naming topic, partition and offset of a record that is no event.
+    naming topic, partition and offset of a record that is no event and that no service has parked.
     """
     index = load(source, campaign)
     _require_round(index, round)
@@ -104,4 +104,11 @@ def _order(difference: Difference) -> tuple[str, str, str, str, str]:
 
 def _not_recomputed(index: Index, findings: Findings) -> tuple[NotRecomputed, ...]:
     counts = Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact))
-    return tuple(NotRecomputed(what=what, count=counts[name], why=why) for name, what, why in _TAKEN if counts[name])
+    found = [NotRecomputed(what=what, count=counts[name], why=why) for name, what, why in _TAKEN if counts[name]]
+    for what, count, why in (
+        ("records that are no events", index.strays, "services parked them: see `bat-events dlq list`"),
+        ("events that do not count", sum(map(index.ignores, index.facts())), "dead letters say so"),
+    ):
+        if count:
+            found.append(NotRecomputed(what=what, count=count, why=why))
+    return tuple(found)

@@ -26,6 +26,8 @@ class Draft:
     key: str
     round: int | None = None
     cost: Cost | None = None
+    topic: str | None = None
+    """Where it stands, if not on its type's TOPIC: dead letters of the held-out plane."""
 
     @cached_property
     def id(self) -> str:

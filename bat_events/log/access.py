@@ -8,10 +8,10 @@ groups and transactional ids are those of its own names: `N` stands for `NAMESPA
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from bat_events.log.topics import BY_NAME, SCHEMA_TOPIC, TOPICS, broker_name, check_namespace
+from bat_events.log.topics import BY_NAME, DEAD_LETTERS, SCHEMA_TOPIC, TOPICS, broker_name, check_namespace
 
 Resource = Literal["TOPIC", "GROUP", "TRANSACTIONAL_ID"]
 Pattern = Literal["LITERAL", "PREFIXED"]
@@ -58,7 +58,7 @@ class Principal:
         return topic in self.writes
 
 
-PRINCIPALS: tuple[Principal, ...] = (
+_DECLARED: tuple[Principal, ...] = (
     Principal(
         name="bank",
         does="asks for practice states and says which are ready",
@@ -152,6 +152,21 @@ PRINCIPALS: tuple[Principal, ...] = (
         writes=("campaign",),
     ),
     Principal(
+        name="dlq",
+        does="shows dead letters, says which are taken up again or discarded",
+        kind="operator",
+        reads=OPEN_TOPICS,
+        writes=(DEAD_LETTERS["training"],),
+    ),
+    Principal(
+        name="heldout-dlq",
+        does="the same for the held-out plane's",
+        kind="operator",
+        plane="heldout",
+        reads=("campaign", "round", *HELDOUT_TOPICS),
+        writes=(DEAD_LETTERS["heldout"],),
+    ),
+    Principal(
         name="reader", does="replay, log tail, campaign status, the demo's display", kind="operator", reads=OPEN_TOPICS
     ),
     Principal(
@@ -162,6 +177,17 @@ PRINCIPALS: tuple[Principal, ...] = (
         writes=(SCHEMA_TOPIC,),
     ),
 )
+
+
+def _with_dead_letters(principal: Principal) -> Principal:
+    """What takes events further can park one, and must learn what became of it: in its own plane's topic only."""
+    if principal.kind not in ("decider", "worker"):
+        return principal
+    topic = DEAD_LETTERS[principal.plane]
+    return replace(principal, reads=(*principal.reads, topic), writes=(*principal.writes, topic))
+
+
+PRINCIPALS: tuple[Principal, ...] = tuple(_with_dead_letters(principal) for principal in _DECLARED)
 
 BY_PRINCIPAL = {principal.name: principal for principal in PRINCIPALS}
 
