@@ -11,6 +11,7 @@ import duckdb
 
 from bat_events.audit.shape import quote, text, typed_tables
 from bat_events.events.base import event_types
+from bat_events.log.access import PRINCIPALS
 from bat_events.log.topics import BY_NAME, TOPICS
 
 _FORMAT = 1  # raise when rows come out differently though the tables stay the same
@@ -53,7 +54,9 @@ def _declared() -> str:
     types = ", ".join(
         f"({text(cls.type_name())}, {text(cls.TOPIC)}, {text(BY_NAME[cls.TOPIC].plane)})" for cls in event_types()
     )
+    writers = ", ".join(f"({text(topic)}, {text(p.name)})" for p in PRINCIPALS for topic in p.writes)
     return (
+        f"CREATE OR REPLACE VIEW declared_writers AS SELECT * FROM (VALUES {writers}) AS d(topic, writer);\n"
         f"CREATE OR REPLACE VIEW declared_topics AS SELECT * FROM (VALUES {topics}) AS d(topic, writer, plane);\n"
         f"CREATE OR REPLACE VIEW declared_types AS SELECT * FROM (VALUES {types}) AS d(type, topic, plane);"
     )

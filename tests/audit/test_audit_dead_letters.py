@@ -46,6 +46,22 @@ def test_letters_are_shown_with_what_became_of_them(file: AuditFile, materialise
     assert ask(file, "dead_letters", service="gate") == []
 
 
+def test_a_letter_of_the_other_plane_on_the_open_topic_is_a_boundary_fault(
+    file: AuditFile, materialiser: Materialiser, ask: Ask
+) -> None:
+    from bat_events.service.emit import outgoing
+
+    made = draft(sample(DeadLettered), key="k", ordinal=1)
+    other = draft(sample(DeadLettered, 1), key="k", ordinal=2)
+    out = [
+        outgoing(one, source=f"bat/{by}", logic="dead-letters/1", time=NOW, partitions=PARTITIONS)
+        for one, by in ((made, "judge"), (other, "evaluator"))
+    ]
+    materialiser.take(file.writer, records([*campaign().out, *out]))
+    faults = ask(file, "SELECT event FROM boundary_faults WHERE topic = 'dead-letter' AND fault LIKE 'written by%'")
+    assert [row["event"] for row in faults] == [other.id]
+
+
 def test_each_auditor_reads_the_dead_letters_of_its_own_plane() -> None:
     assert "dead-letter" in AUDITED
     assert "heldout.dead-letter" not in AUDITED
