@@ -145,6 +145,7 @@ _OURS = frozenset(
         "logs",
         "run",
         "sandboxes",
+        "seals",
         "secrets",
         "work",
         "learning",

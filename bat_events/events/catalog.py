@@ -12,6 +12,7 @@ from bat_events.events import (
     promotion,
     rollouts,
     rounds,
+    seals,
     training,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "promotion",
     "rollouts",
     "rounds",
+    "seals",
     "training",
 ]

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bat_events.log.topics import BY_NAME, DEAD_LETTERS, SCHEMA_TOPIC, TOPICS, broker_name, check_namespace
+from bat_events.log.topics import (
+    BY_NAME,
+    DEAD_LETTERS,
+    IMPORT_TOPIC,
+    SCHEMA_TOPIC,
+    SEAL_TOPIC,
+    TOPICS,
+    broker_name,
+    check_namespace,
+)
 
 Resource = Literal["TOPIC", "GROUP", "TRANSACTIONAL_ID"]
 Pattern = Literal["LITERAL", "PREFIXED"]
@@ -39,6 +48,8 @@ class Principal:
     plane: Literal["training", "heldout"] = "training"
     names: tuple[str, ...] = ()
     """Groups and transactional ids beside its own name."""
+    parks: bool = True
+    """Whether it parks what it cannot take further; a notary reads raw records and takes none further."""
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -145,6 +156,23 @@ _DECLARED: tuple[Principal, ...] = (
         reads=("campaign", "round", "boundary.report", "boundary.fingerprint", *HELDOUT_TOPICS),
     ),
     Principal(
+        name="notary",
+        does="seals each round of every open topic",
+        kind="worker",
+        reads=OPEN_TOPICS,
+        writes=(SEAL_TOPIC,),
+        parks=False,
+    ),
+    Principal(
+        name="heldout-notary",
+        does="seals each round of the held-out topics",
+        kind="worker",
+        plane="heldout",
+        reads=("round", *HELDOUT_TOPICS),
+        writes=("heldout.seal",),
+        parks=False,
+    ),
+    Principal(
         name="campaign",
         does="starts, pauses, resumes, cancels campaigns",
         kind="operator",
@@ -171,20 +199,21 @@ _DECLARED: tuple[Principal, ...] = (
     ),
     Principal(
         name=ADMIN,
-        does="creates topics, users and rules; publishes schemas",
+        does="creates topics, users and rules; publishes schemas; imports",
         kind="operator",
-        reads=(SCHEMA_TOPIC,),
-        writes=(SCHEMA_TOPIC,),
+        reads=(SCHEMA_TOPIC, IMPORT_TOPIC),
+        writes=(SCHEMA_TOPIC, IMPORT_TOPIC),
     ),
 )
 
 
 def _with_dead_letters(principal: Principal) -> Principal:
     """What takes events further can park one, and must learn what became of it: in its own plane's topic only."""
-    if principal.kind not in ("decider", "worker"):
+    if principal.kind not in ("decider", "worker") or not principal.parks:
         return principal
     topic = DEAD_LETTERS[principal.plane]
-    return replace(principal, reads=(*principal.reads, topic), writes=(*principal.writes, topic))
+    reads = principal.reads if topic in principal.reads else (*principal.reads, topic)
+    return replace(principal, reads=reads, writes=(*principal.writes, topic))
 
 
 PRINCIPALS: tuple[Principal, ...] = tuple(_with_dead_letters(principal) for principal in _DECLARED)

@@ -5,7 +5,7 @@ whatever else must be unable to write imports this module and not `log.kafka`.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -53,7 +53,8 @@ class Reading:
         self._namespace = namespace
         self._unread: set[Partition] = set()
         self._assigned: set[Partition] = set()
-        self._next: dict[Partition, int] = {}  # read up to here, transaction markers included once an end was seen
+        self.positions: dict[Partition, int] = {}
+        """The next offset of each partition that was read from, past markers once its end was reached."""
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
         """See LogReader.poll."""
@@ -76,7 +77,7 @@ class Reading:
         """See ReactorLog.settled: a consumer of committed records is told the end of what is committed."""
         for where in sorted(self._assigned):
             (kafka,) = self._to_kafka({where: 0})
-            if self._next.get(where, 0) < self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]:
+            if self.positions.get(where, 0) < self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]:
                 return False
         return True
 
@@ -84,12 +85,21 @@ class Reading:
         """Leave the group and free the sockets."""
         self._consumer.close()
 
+    def end_offsets(self) -> dict[Partition, int]:
+        """Where each partition ends now: one past the last committed record or marker."""
+        ends = {}
+        for tp in sorted(self._assigned):
+            kafka = TopicPartition(broker_name(self._namespace, tp[0]), tp[1])
+            ends[tp] = self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]
+        return ends
+
     def _take(self, message: Message) -> Record | None:
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                self._unread.discard(self._where(message))
-                self._next[self._where(message)] = message.offset() or 0
+                where = self._where(message)
+                self._unread.discard(where)
+                self.positions[where] = max(message.offset() or 0, self.positions.get(where, 0))
                 return None
             if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 raise LogError(
@@ -101,13 +111,14 @@ class Reading:
                 raise LogError(f"reading {message.topic() or 'the log'}: {error.str()}")
             return None
         topic, partition = self._where(message)
-        self._next[(topic, partition)] = (message.offset() or 0) + 1
+        offset = message.offset() or 0
+        self.positions[(topic, partition)] = offset + 1
         key, value = message.key(), message.value()
         headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
         return Record(
             topic=topic,
             partition=partition,
-            offset=message.offset() or 0,
+            offset=offset,
             key=key if isinstance(key, bytes) else b"",
             value=value if isinstance(value, bytes) else b"",
             headers=tuple((name, raw if isinstance(raw, bytes) else b"") for name, raw in headers),
@@ -197,8 +208,11 @@ class KafkaReader(Reading):
         topics: Sequence[str],
         start: Mapping[Partition, int] | None = None,
         group: str = "reader",
+        wait_ms: int = 100,
     ) -> None:
-        consumer = open_consumer(bootstrap, **{"group.id": group_of(bootstrap, namespace, group)})
+        """`wait_ms`: how long the broker waits for records that are not there yet; short where partitions are read in turn."""
+        settings = {"group.id": group_of(bootstrap, namespace, group), "fetch.wait.max.ms": wait_ms}
+        consumer = open_consumer(bootstrap, **settings)
         super().__init__(consumer, bootstrap, namespace)
         partitions = partitions_of(consumer, bootstrap, namespace, topics)
         self._assigned = set(partitions)
@@ -211,10 +225,13 @@ class KafkaReader(Reading):
         """What is read."""
         return frozenset(self._assigned)
 
-    def end_offsets(self) -> dict[Partition, int]:
-        """The high watermark of each partition now."""
-        ends = {}
-        for tp in sorted(self._assigned):
-            kafka = TopicPartition(broker_name(self._namespace, tp[0]), tp[1])
-            ends[tp] = self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]
-        return ends
+    def turn_to(self, where: Partition) -> None:
+        """From now on read this partition alone, from its beginning."""
+        self._unread = {where}
+        self.positions.pop(where, None)
+        self._consumer.assign(self._to_kafka({where: 0}))  # nothing is ever deleted: this is the beginning
+
+    def rest(self) -> Iterator[Record]:
+        """Every record up to the ends, partitions interleaved. Raises LogError."""
+        while not self.caught_up():
+            yield from self.poll(2000, 0.5)

@@ -19,6 +19,9 @@ DEAD_LETTERS: dict[Literal["training", "heldout"], str] = {"training": "dead-let
 
 EVERY_SERVICE = "every service of its plane"
 """In place of a writer: dead letters are the one exception to one writer per topic."""
+SEAL_TOPIC = "seal"
+IMPORT_TOPIC = "import"
+"""What an import says about the records that it wrote: of this log, not of the campaign, so no archive and no seal holds it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,9 @@ TOPICS: tuple[TopicSpec, ...] = (
     TopicSpec(name="promotion", writer="gate"),
     TopicSpec(name=DEAD_LETTERS["training"], writer=EVERY_SERVICE),
     TopicSpec(name=DEAD_LETTERS["heldout"], writer=EVERY_SERVICE, plane="heldout"),
+    TopicSpec(name=SEAL_TOPIC, writer="notary"),
+    TopicSpec(name="heldout.seal", writer="heldout-notary", plane="heldout"),
+    TopicSpec(name=IMPORT_TOPIC, writer="admin"),
 )
 
 BY_NAME = {spec.name: spec for spec in TOPICS}

@@ -51,11 +51,12 @@ def test_dead_letters_are_written_by_the_services_of_their_plane_and_its_operato
     plane: Literal["training", "heldout"],
 ) -> None:
     topic = DEAD_LETTERS[plane]
-    services = {p.name for p in PRINCIPALS if p.kind in ("decider", "worker") and p.plane == plane}
+    services = {p.name for p in PRINCIPALS if p.kind in ("decider", "worker") and p.plane == plane and p.parks}
     operator = "dlq" if plane == "training" else "heldout-dlq"
     assert {p.name for p in PRINCIPALS if p.may_write(topic)} == services | {operator}
     assert services <= {p.name for p in PRINCIPALS if p.may_read(topic)}
     assert {p.plane for p in PRINCIPALS if p.may_write(topic)} == {plane}
+    assert {p.name for p in PRINCIPALS if not p.parks} == {"notary", "heldout-notary"}  # they read raw records
 
 
 def test_every_service_is_a_principal_and_nothing_else_is_but_the_operators() -> None:
@@ -70,11 +71,7 @@ def test_only_the_heldout_plane_touches_heldout_topics() -> None:
     assert (
         touching
         == {p.name for p in PRINCIPALS if p.plane == "heldout"}
-        == {
-            "evaluator",
-            "heldout-auditor",
-            "heldout-dlq",
-        }
+        == {"evaluator", "heldout-auditor", "heldout-dlq", "heldout-notary"}
     )
 
 
