@@ -3,6 +3,7 @@
 It needs root and Debian's docker.io (crun beside it, if wanted). It ends with `stop`, by its own process id.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -56,6 +57,20 @@ class PrivateEngine:
         except BaseException:
             self.stop()
             raise
+
+    def mounts(self) -> int:
+        """How many mounts its name space has: images and containers that live."""
+        return len(Path(f"/proc/{self._process.pid}/mountinfo").read_text().splitlines())
+
+    def shims(self) -> list[int]:
+        """Process ids of its helpers: one for each container that lives."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                line = entry.read_bytes()
+                if b"shim" in line and str(self.folder).encode() in line:
+                    found.append(int(entry.parent.name))
+        return sorted(found)
 
     def stop(self) -> None:
         """End it and remove all that it kept; safe to call twice."""

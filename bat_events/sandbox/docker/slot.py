@@ -121,6 +121,8 @@ class DockerSlot(Slot):
     def close(self) -> None:
         """See Slot. Processes end with the socket; a container that the engine will not remove is left to the pool's sweep."""
         self.close_handles()
+        if self.counters is not None:
+            self.counters.remove()
         if self.container is not None:
             with contextlib.suppress(SandboxFault):
                 remove(self._engine, self.container)
