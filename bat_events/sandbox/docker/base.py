@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import BinaryIO
@@ -39,9 +39,14 @@ _EXTRA = ("/usr/lib/locale/C.utf8", "/etc/alternatives/awk")
 _BY_NAME = ("libgcc_s.so.1",)
 
 
-def write_base(target: BinaryIO, packages: Sequence[str]) -> None:
-    """Write the root file system as a tar. Raises SandboxUnavailable where this machine is not Debian."""
+def write_base(target: BinaryIO, packages: Sequence[str], extra: Mapping[str, Path] | None = None) -> None:
+    """Write the root file system as a tar. Raises SandboxUnavailable where this machine is not Debian.
+
+    extra: further folders, path inside -> folder of this machine; links in them are followed.
+    """
     files = dict(_all_files(packages))
+    for inside, folder in (extra or {}).items():
+        files |= {name: path.resolve() for name, path in _tree(folder, inside.lstrip("/")) if path.exists()}
     for library in _libraries(files):
         files.setdefault(_inside(library), library)
     with tarfile.open(fileobj=target, mode="w") as archive:
@@ -130,7 +135,7 @@ def _is_program(path: Path) -> bool:
 
 def _inside(path: Path) -> str:
     """Where a file of this machine lies inside: /bin and /lib are links to /usr there, as on every Debian."""
-    text = str(path)
+    text = os.path.normpath(path)
     for top in ("/bin/", "/sbin/", "/lib/", "/lib64/"):
         if text.startswith(top):
             text = f"/usr{text}"
