@@ -85,7 +85,7 @@ def _import_base(engine: Engine, name: str, packages: Sequence[str]) -> str:
 
 
 def _write_context(target: io.BufferedIOBase, libraries: Sequence[Path], packages: Sequence[str]) -> None:
-    with tarfile.open(fileobj=target, mode="w") as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=target, mode="w") as archive:
         archive.add(DOCKERFILE, "Dockerfile")
         needs = "".join(f"{package}=={metadata.version(package)}\n" for package in packages).encode()
         info = tarfile.TarInfo("requirements.txt")
