@@ -54,7 +54,18 @@ class KafkaSettings(_Part):
 class SandboxSettings(_Part):
     """Where model-written code runs."""
 
-    engine: str = Field(default="bubblewrap", description="bubblewrap")
+    isolation: Literal["auto", "docker", "bubblewrap"] = Field(
+        default="auto",
+        description="auto: docker where an engine answers and has the image, else bubblewrap (weaker, and said so)",
+    )
+    docker_host: str | None = Field(
+        default=None, description="the engine's socket, unix:///…; unset: DOCKER_HOST, else /var/run/docker.sock"
+    )
+    image: str = Field(
+        default="bat-events-sandbox", description="the engine's name of the image; it is run by its digest"
+    )
+    runtime: str | None = Field(default=None, description="runc, crun or another that the engine knows; unset: its own")
+    cpus: Annotated[float, Field(gt=0.0)] = Field(default=1.0, description="processors that one container may use")
     prestart: Annotated[int, Field(ge=0)] = Field(default=8, description="sandboxes kept warm per worker")
     parallel: Annotated[int, Field(ge=1)] = Field(default=2, description="calls running at once per worker")
 

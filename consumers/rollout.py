@@ -53,6 +53,7 @@ class Rollout:
                 temperature=plan.sampling.temperature,
                 seed=request.seed,
                 parallel=self._context.settings.sandbox.parallel,
+                names=[rollout_id(request.group, index) for index in range(request.size)],
             )
         except SandboxUnavailable:
             raise
@@ -90,7 +91,7 @@ class Rollout:
                 reason=result.reason,
                 detail=result.detail,
             )
-        engines = {receipt.engine for receipt in result.evidence.receipts}
+        isolations = {receipt.isolation or receipt.engine for receipt in result.evidence.receipts}
         return RolloutCompleted(
             group=request.group,
             rollout=rollout,
@@ -113,7 +114,7 @@ class Rollout:
             response_mask=bytes(result.response_mask),
             logprobs=struct.pack(f"<{len(result.logprobs)}f", *result.logprobs),
             evidence=self._context.store.put(evidence_body(result.evidence, result.codes)),
-            sandbox=", ".join(sorted(engines)) or "none",
+            sandbox=", ".join(sorted(isolations)) or "none",
         )
 
 

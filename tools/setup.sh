@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Make everything that the demo and the tests need: .venv with its packages, Kafka's jars, bubblewrap.
+# Make everything that the demo and the tests need: .venv with its packages, Kafka's jars, bubblewrap, a container engine's programs.
 # Run by `make setup`. Writes only to .venv here and to ~/.cache; the one thing it does to the system, and only as root
-# on Debian, is to install bubblewrap where that is missing. Safe to run again: what is there is kept.
+# on Debian, is to install bubblewrap, and where no systemd runs docker.io and crun, where those are missing; no daemon is started.
+# Safe to run again: what is there is kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -82,21 +83,41 @@ fetch_kafka() {
     fi
 }
 
-provide_bubblewrap() {
-    local line='apt-get install -y --no-install-recommends bubblewrap'
-    if command -v bwrap >/dev/null; then
+provide_sandboxes() {
+    local line='apt-get install -y --no-install-recommends' missing=()
+    command -v bwrap >/dev/null || missing+=(bubblewrap)
+    # The engine's packages start a daemon on a machine that runs systemd; that is for its owner to decide. In a container or a
+    # build machine they lie there unused, until the tests start an engine of their own.
+    if ! command -v dockerd >/dev/null; then
+        if [[ ! -d /run/systemd/system || -n ${BAT_SETUP_DOCKER:-} ]]; then
+            missing+=(docker.io crun)
+        else
+            say "the tests of container sandboxes will be skipped: $line docker.io crun (or BAT_SETUP_DOCKER=1)"
+        fi
+    fi
+    if [[ ${#missing[@]} -eq 0 ]]; then
         return
     elif [[ $EUID -eq 0 ]] && command -v apt-get >/dev/null; then
-        say "installing bubblewrap: $line"
+        say "installing for the sandboxes: ${missing[*]}"
         DEBIAN_FRONTEND=noninteractive apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive $line
+        # shellcheck disable=SC2086  the line is a command and its options
+        install_quietly $line "${missing[@]}"
     else
-        say "bubblewrap is missing, and no code that a model wrote is run without it. As root: $line"
+        say "missing: ${missing[*]}. Without bubblewrap or a container engine no code that a model wrote is run. As root: $line ${missing[*]}"
     fi
+}
+
+# Installing a daemon's package starts it, unless there is a policy against that; where there is none, one is put there meanwhile.
+install_quietly() {
+    local policy=/usr/sbin/policy-rc.d code=0
+    if [[ -e $policy ]]; then policy=''; else printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"; fi
+    DEBIAN_FRONTEND=noninteractive "$@" || code=$?
+    if [[ -n $policy ]]; then rm -f "$policy"; fi
+    return "$code"
 }
 
 make_environment
 install_packages
 fetch_kafka
-provide_bubblewrap
+provide_sandboxes
 say "done; .venv/bin/bat-events doctor shows what this machine has"

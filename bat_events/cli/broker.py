@@ -2,14 +2,17 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bat_events.cli.common import bootstrap, errors, local_broker, prepare, running_broker, say, settings_of
-from bat_events.log.access import ADMIN, kafka_acls_lines, rules
+from bat_events.log.access import ADMIN, PRINCIPALS, kafka_acls_lines, rules, user_of
 from bat_events.log.admin import list_topics
+from bat_events.log.credentials import make_secret
 from bat_events.log.local_kafka import LocalKafka
+from bat_events.log.local_kafka_config import BROKER_USER
 from bat_events.service.context import sign_in
 
 app = typer.Typer(no_args_is_help=True, help="The local single-node Kafka.")
@@ -22,6 +25,36 @@ def up(ctx: typer.Context) -> None:
     with errors():
         settings = settings_of(ctx)
         say(f"Kafka answers at {bootstrap(settings, start=True)}")
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    advertise: Annotated[str, typer.Option(help="host:port by which other machines reach this broker")],
+) -> None:
+    """Run the broker for other machines in the foreground, until told to stop: what a container of it does."""
+    import signal
+    import threading
+
+    with errors():
+        settings = settings_of(ctx)
+        broker = LocalKafka(
+            settings.home.absolute(),
+            heap_mb=settings.kafka.heap_mib,
+            secured=settings.secured,
+            secrets=settings.kafka_secrets(),
+            advertise=advertise,
+        )
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        broker.up(say)
+        say(f"Kafka answers at {advertise}; users log in by SCRAM-SHA-512")
+        while not stop.wait(2.0):
+            if not broker.status().running:
+                say(f"Kafka ended; its log is {broker.status().log}")
+                raise typer.Exit(1)
+        broker.down()
 
 
 @app.command()
@@ -75,6 +108,20 @@ def apply(
                 say(f"{state.name:40} {state.partitions:3} partitions, written by {state.spec.writer}")
         if settings.secured and (settings.bootstrap is None or acls):
             say(f"{len(rules(settings.namespace))} access rules stand; passwords in {settings.kafka_secrets()}")
+
+
+@topics.command("passwords")
+def passwords(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="where the files go, one a user, mode 0600")],
+) -> None:
+    """Make the password files of a namespace's users, of admin and of the node, before there is a broker; some may be there."""
+    with errors():
+        namespace = settings_of(ctx).namespace
+        names = [ADMIN if principal.name == ADMIN else user_of(namespace, principal.name) for principal in PRINCIPALS]
+        # The gate and the evaluator share the key of the fingerprints; on one machine they find it in one home.
+        made = [name for name in (*names, BROKER_USER, "fingerprint.key") if make_secret(folder.absolute() / name)]
+        say(f"{len(made)} files made in {folder}, {len(names) + 2 - len(made)} were there")
 
 
 @topics.command("list")

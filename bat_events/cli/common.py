@@ -13,6 +13,7 @@ from bat_events.log.acls import apply_access
 from bat_events.log.admin import TopicState, apply_topics
 from bat_events.log.local_kafka import LocalKafka
 from bat_events.log.local_kafka_parts import BrokerError
+from bat_events.sandbox.interface import SandboxFault
 from bat_events.service.context import Context, sign_in
 from bat_events.service.runtime import Status
 from bat_events.settings import Settings, load_settings
@@ -26,7 +27,7 @@ def errors() -> Iterator[None]:
     """An error of this package ends the command with one line and exit code 2."""
     try:
         yield
-    except (BatError, BrokerError) as error:
+    except (BatError, BrokerError, SandboxFault) as error:
         err.print(f"error: {error}", style="red", highlight=False, markup=False)
         raise typer.Exit(2) from None
 

@@ -43,12 +43,21 @@ class Check:
     remedy: str = ""
 
 
-def checks(home: Path | None = None, env: Mapping[str, str] | None = None, *, logins: bool = False) -> list[Check]:
+def checks(
+    home: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    logins: bool = False,
+    image: str = "bat-events-sandbox",
+    docker_host: str | None = None,
+) -> list[Check]:
     """Look at the machine. `home` is BAT_HOME, `env` the environment; both default to this process's own.
 
-    `logins` says that a named cluster asks for them: then only its port is tried.
+    `logins` says that a named cluster asks for them: then only its port is tried. `image` and `docker_host` are the settings'.
     """
     env = os.environ if env is None else env
+    if docker_host is not None:
+        env = {**env, "DOCKER_HOST": docker_host}
     home = home or Path(env.get("BAT_HOME") or ".bat")
     return [
         _python(),
@@ -58,7 +67,7 @@ def checks(home: Path | None = None, env: Mapping[str, str] | None = None, *, lo
         _user_namespaces(env),
         _bubblewrap(env),
         _memory_limit(),
-        _container_engine(env),
+        *_container_engine(env, image),
         _torch(),
         _gpu(env),
         _disk(home),
@@ -175,10 +184,16 @@ def _memory_limit() -> Check:
     return _from_lack("cgroup memory", lack, good, remedy, required=False)
 
 
-def _container_engine(env: Mapping[str, str]) -> Check:
+def _container_engine(env: Mapping[str, str], image: str) -> list[Check]:
     answer, lack = isolation.container_engine(env)
     remedy = "apt-get install -y --no-install-recommends docker.io, then systemctl start docker (or set DOCKER_HOST)"
-    return _from_lack("container engine", lack, answer, remedy, required=False)
+    engine = _from_lack("container engine", lack, answer, remedy, required=False)
+    if lack is not None:
+        return [engine]
+    missing = isolation.image_lack(answer.rpartition(" at ")[2], image)
+    good = f"{image} is there: sandboxes are containers"
+    remedy = "bat-events sandbox build (or --base local); until then sandboxes are bubblewrap's, the weaker isolation"
+    return [engine, _from_lack("sandbox image", missing, good, remedy, required=False)]
 
 
 def _from_lack(name: str, lack: str | None, good: str, remedy: str, *, required: bool) -> Check:

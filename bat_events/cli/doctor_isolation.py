@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 _TRIAL_S = 20.0
@@ -146,7 +147,20 @@ def container_engine(env: Mapping[str, str]) -> tuple[str, str | None]:
     return "", "; ".join(lacks)
 
 
+def image_lack(address: str, image: str) -> str | None:
+    """Asks the engine at `address` whether it has an image of that name."""
+    try:
+        _ask(address, f"/images/{image}/json")
+    except (OSError, ValueError) as error:
+        return f"no image {image} on the engine at {address} ({error})"
+    return None
+
+
 def _ask_version(address: str) -> str:
+    return str(_ask(address, "/version")["Version"])
+
+
+def _ask(address: str, path: str) -> dict[str, Any]:
     parts = urlsplit(address)
     where: str | tuple[str, int]
     if parts.scheme == "unix":
@@ -158,13 +172,14 @@ def _ask_version(address: str) -> str:
     with socket.socket(family) as connection:
         connection.settimeout(5)
         connection.connect(where)
-        connection.sendall(b"GET /version HTTP/1.0\r\nHost: engine\r\n\r\n")
+        connection.sendall(f"GET {path} HTTP/1.0\r\nHost: engine\r\n\r\n".encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.split(b"\r\n", 1)[0].decode(errors="replace")
     if status.split()[1:2] != ["200"]:
         raise ValueError(f"answers {status!r}")
-    return str(json.loads(body)["Version"])
+    found: dict[str, Any] = json.loads(body)
+    return found
 
 
 def _own_memory_group() -> Path | None:

@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from bat_events import __version__
-from bat_events.cli import broker, campaign, demo, dlq, log, read
+from bat_events.cli import broker, campaign, demo, dlq, log, read, sandbox
 from bat_events.cli.common import bootstrap, environment, errors, make_context, out, say, settings_of
 from bat_events.errors import ConfigurationError
 
@@ -24,6 +24,7 @@ app.add_typer(broker.topics, name="topics")
 app.add_typer(campaign.app, name="campaign")
 app.add_typer(log.app, name="log")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(sandbox.app, name="sandbox")
 app.command("demo")(demo.demo)
 app.command("audit")(read.audit)
 app.command("replay")(read.replay)
@@ -50,7 +51,7 @@ def doctor(ctx: typer.Context) -> None:
 
     with errors():
         tree = settings_of(ctx)
-        found = checks(tree.home, logins=tree.secured)
+        found = checks(tree.home, logins=tree.secured, image=tree.sandbox.image, docker_host=tree.sandbox.docker_host)
     print(render(found))
     if any(check.required and not check.ok for check in found):
         raise typer.Exit(1)

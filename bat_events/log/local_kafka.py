@@ -4,7 +4,7 @@ Promises:
 - `up` returns only when the broker answers, reuses one that runs, and keeps port, cluster id and data between runs.
 - The broker has a process group of its own: neither Ctrl-C in the terminal nor the death of whoever started it ends it.
 - Only a process that is certainly this home's broker, told by its command line, is ever signalled.
-- It listens on 127.0.0.1 only.
+- It listens on 127.0.0.1 only, unless it is told how other machines name it (`advertise`, host:port): then to them by SCRAM.
 - It knows its users and denies what no rule allows (`secured`, the default); their passwords lie in BAT_HOME/secrets/kafka.
 
 `BAT_KAFKA_BOOTSTRAP` names an existing cluster instead: see `bootstrap_for`.
@@ -79,7 +79,11 @@ class LocalKafka:
         env: Mapping[str, str] | None = None,
         secured: bool = True,
         secrets: Path | None = None,
+        advertise: str | None = None,
     ) -> None:
+        if advertise is not None and not secured:
+            raise BrokerError("a broker that other machines reach needs access rules: set kafka.security to scram")
+        self._advertise = advertise
         self._layout = config.Layout(root=home.absolute() / "kafka")
         self._logins = Logins(folder=secrets or self._layout.secrets, secured=secured)
         self._heap_mb = heap_mb
@@ -179,7 +183,7 @@ class LocalKafka:
         self._layout.logs.mkdir(parents=True, exist_ok=True)
         state = with_free_ports(self._read_state())
         settings = config.server_properties(
-            self._layout, state.port, state.controller_port, self._logins.node_password()
+            self._layout, state.port, state.controller_port, self._logins.node_password(), self._advertise
         )
         config.write_properties(self._layout.log4j, config.log4j_properties(self._layout))
         if not self._layout.meta.is_file():

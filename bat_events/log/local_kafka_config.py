@@ -20,6 +20,7 @@ HOST = "127.0.0.1"
 NEVER = 2_147_483_647  # the largest value that Kafka takes for a duration held in an int
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 LOGS_KEPT = 3
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 BROKER_USER = "broker"
 """The node itself: how it speaks to its own listeners, and how `up` reaches it before any other user exists."""
 
@@ -79,8 +80,12 @@ class Layout:
         return self.data / "meta.properties"
 
 
-def listeners(port: int, controller_port: int, broker_password: str | None) -> dict[str, str]:
+def listeners(
+    port: int, controller_port: int, broker_password: str | None, advertise: str | None = None
+) -> dict[str, str]:
     """The two listeners, and who may speak to them; without a password everybody on this machine may do everything.
+
+    `advertise`, host:port, adds one for other machines, on every interface: by SCRAM only, so never for the node's own user.
 
     With one, clients log in by SCRAM-SHA-512 and have the rights that access rules give them. The node's own user logs in
     by PLAIN, whose users stand in this configuration: it must exist before the metadata that holds the others can be
@@ -100,6 +105,12 @@ def listeners(port: int, controller_port: int, broker_password: str | None) -> d
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
         f'username="{BROKER_USER}" password="{broker_password}" user_{BROKER_USER}="{broker_password}";'
     )
+    if advertise is not None:
+        settings["listeners"] += f",NETWORK://0.0.0.0:{advertise.rpartition(':')[2]}"
+        settings["advertised.listeners"] += f",NETWORK://{advertise}"
+        settings["listener.security.protocol.map"] += f",NETWORK:{protocol}"
+        settings["listener.name.network.sasl.enabled.mechanisms"] = "SCRAM-SHA-512"
+        settings["listener.name.network.scram-sha-512.sasl.jaas.config"] = _SCRAM
     return settings | {
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "sasl.mechanism.controller.protocol": "PLAIN",
@@ -107,9 +118,7 @@ def listeners(port: int, controller_port: int, broker_password: str | None) -> d
         "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.client.plain.sasl.jaas.config": plain,
         "listener.name.controller.plain.sasl.jaas.config": plain,
-        "listener.name.client.scram-sha-512.sasl.jaas.config": (
-            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-        ),
+        "listener.name.client.scram-sha-512.sasl.jaas.config": _SCRAM,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "false",
         "super.users": f"User:{ADMIN};User:{BROKER_USER}",
@@ -117,14 +126,18 @@ def listeners(port: int, controller_port: int, broker_password: str | None) -> d
 
 
 def server_properties(
-    layout: Layout, port: int, controller_port: int, broker_password: str | None = None
+    layout: Layout,
+    port: int,
+    controller_port: int,
+    broker_password: str | None = None,
+    advertise: str | None = None,
 ) -> dict[str, str]:
     """Every setting of the broker that is not Kafka's default. `broker_password` switches access control on."""
     settings: dict[str, str | int] = {
         "process.roles": "broker,controller",
         "node.id": 1,
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-        **listeners(port, controller_port, broker_password),
+        **listeners(port, controller_port, broker_password, advertise),
         "log.dirs": str(layout.data),
         # Topics are created by `topics apply` with fixed partition counts, never by a typing error.
         "auto.create.topics.enable": "false",

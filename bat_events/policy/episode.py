@@ -46,6 +46,7 @@ class EpisodeFault:
 @dataclass
 class _Row:
     task: Task
+    name: str = ""
     sandbox: Sandbox | None = None
     ids: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
@@ -72,13 +73,14 @@ def run_episodes(
     temperature: float,
     seed: int,
     parallel: int = 2,
+    names: Sequence[str] = (),
 ) -> list[Episode | EpisodeFault]:
-    """One rollout of each task (a group is K times the same).
+    """One rollout of each task (a group is K times the same). `names` are the rollouts', for people who look at an engine.
 
     Raises SandboxUnavailable where nothing can be isolated: nothing is ever run bare.
     """
     cast = actor.begin(tasks, temperature=temperature, seed=seed)
-    rows = [_Row(task) for task in tasks]
+    rows = [_Row(task, name) for task, name in zip(tasks, names or [""] * len(tasks), strict=True)]
     with ExitStack() as stack, ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="sandbox") as threads:
         list(threads.map(lambda row: _open(row, pool, limits, stack), rows))
         while active := [number for number, row in enumerate(rows) if row.active]:
@@ -110,7 +112,7 @@ def run_episodes(
 
 def _open(row: _Row, pool: SandboxPool, limits: EpisodeLimits, stack: ExitStack) -> None:
     try:
-        sandbox = pool.open(inputs=row.task.inputs, files=row.task.files, limits=call_limits(limits))
+        sandbox = pool.open(inputs=row.task.inputs, files=row.task.files, limits=call_limits(limits), rollout=row.name)
         row.sandbox = stack.enter_context(sandbox)
     except SandboxUnavailable:
         raise

@@ -4,25 +4,29 @@ As root each sandbox gets a user id of its own; as a normal user it gets a user 
 defended, by which means, and what is not.
 """
 
-import contextlib
 import os
-import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bat_events.sandbox import cgroup
 from bat_events.sandbox.image import build_image
 from bat_events.sandbox.interface import Limits, SandboxFault
 from bat_events.sandbox.orphans import reap
-from bat_events.sandbox.session import BubblewrapSandbox
-from bat_events.sandbox.slot import Slot
+from bat_events.sandbox.session import SupervisedSandbox
+from bat_events.sandbox.slot import BubblewrapSlot
+from bat_events.sandbox.supervised import Slot
+from bat_events.sandbox.warm_pool import WarmPool
 
-_STARTERS = 2
+ENGINE = "bubblewrap"
+ISOLATION = "bubblewrap (weaker)"
+"""Weaker than a container: the host's own /usr is what is seen, and no engine apart from this process holds the limits."""
+
 DEFAULT_PACKAGES = ("numpy", "scipy")
+# Added to bubblewrap's pid: no two living sandboxes of a machine share a user, and no account has such a number.
+_FIRST_UID = 1_000_000_000
 
 
-class BubblewrapPool:
+class BubblewrapPool(WarmPool):
     """A SandboxPool of bubblewrap sandboxes, some of them started before they are asked for.
 
     root: a folder of the host for the sandboxes' read-only inputs; made where missing. What a killed owner left in it is removed.
@@ -31,6 +35,9 @@ class BubblewrapPool:
     packages: distributions of this environment that code inside may import; nothing else of site-packages is visible.
     prestart: sandboxes kept warm. Raises SandboxUnavailable, with a remedy, where this machine cannot isolate.
     """
+
+    isolation = ISOLATION
+    hidden = ("/home", "/root", "/etc/passwd", "/etc/shadow", "/sys", "/run", "/var", "/mnt")
 
     def __init__(
         self,
@@ -53,83 +60,54 @@ class BubblewrapPool:
         self._image = build_image(
             packages=packages, readonly_paths=readonly_paths, as_root=self.as_root, trace=self.parent is None
         )
-        # bubblewrap ends with the thread that started it, so starters must live as long as the pool.
-        self._starters = ThreadPoolExecutor(_STARTERS, thread_name_prefix="sandbox-start")
-        self._lock = threading.Lock()
-        self._stock: list[Future[Slot]] = []
-        self._open: set[BubblewrapSandbox] = set()
-        self._prestart = prestart
-        self._disk_bytes = Limits().disk_bytes
-        self._closed = False
-        try:
-            first = self._submit()
-            first.result()
-        except BaseException:
-            self._starters.shutdown()
-            raise
-        self._stock.append(first)
-        self._refill()
+        super().__init__(prestart=prestart)
+        self.start_first()
 
-    def open(self, *, inputs: Mapping[str, bytes], files: Mapping[str, bytes], limits: Limits) -> BubblewrapSandbox:
-        """See SandboxPool.open. A new disk limit costs one cold start; later sandboxes are prestarted with it."""
-        slot = self._take(limits.disk_bytes)
-        while not slot.alive:  # one that waited may have been ended by a machine short of memory
-            slot.close()
-            slot = self._take(limits.disk_bytes)
-        return BubblewrapSandbox(
-            slot,
-            inputs=inputs,
-            files=files,
-            limits=limits,
-            parent=self.parent,
-            as_root=self.as_root,
-            forget=self._open,
-        )
-
-    def close(self) -> None:
-        """Close every sandbox of this pool, used or not."""
-        with self._lock:
-            self._closed = True
-            stock, self._stock = self._stock, []
-        for sandbox in list(self._open):
-            sandbox.close()
-        for future in stock:
-            if not future.cancel():
-                with contextlib.suppress(SandboxFault):
-                    future.result().close()
-        self._starters.shutdown()
-
-    def __enter__(self) -> "BubblewrapPool":
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def _take(self, disk_bytes: int) -> Slot:
-        with self._lock:
-            if self._closed:
-                raise SandboxFault("the sandbox pool is closed")
-            unfit = []
-            if disk_bytes != self._disk_bytes:
-                self._disk_bytes = disk_bytes
-                unfit, self._stock = self._stock, []
-            future = self._stock.pop(0) if self._stock else self._submit()
-            self._refill()
-        for other in unfit:
-            if not other.cancel():
-                other.result().close()
-        return future.result()
-
-    def _refill(self) -> None:
-        while len(self._stock) < self._prestart:
-            self._stock.append(self._submit())
-
-    def _submit(self) -> Future[Slot]:
-        return self._starters.submit(
-            Slot,
+    def start_slot(self, limits: Limits) -> BubblewrapSlot:
+        """See WarmPool."""
+        return BubblewrapSlot(
             self._image,
             root=self._root,
-            disk_bytes=self._disk_bytes,
+            disk_bytes=limits.disk_bytes,
             preimports=self._preimports,
             aliases=self._aliases,
         )
+
+    def fixed_at_start(self, limits: Limits) -> tuple[int, ...]:
+        """See WarmPool: the size of the writable file systems."""
+        return (limits.disk_bytes,)
+
+    def occupy(
+        self,
+        slot: Slot,
+        *,
+        inputs: Mapping[str, bytes],
+        files: Mapping[str, bytes],
+        limits: Limits,
+        rollout: str,  # noqa: ARG002  a process has no name of its own
+        forget: Callable[[SupervisedSandbox], None],
+    ) -> SupervisedSandbox:
+        """See WarmPool: the control group is made here, with the limits of this rollout."""
+        assert isinstance(slot, BubblewrapSlot)
+        group = None
+        try:
+            if self.parent is not None:
+                group = self.parent.make(slot.name, memory_bytes=limits.memory_bytes, processes=limits.processes)
+        except OSError as error:
+            slot.close()
+            raise SandboxFault(f"sandbox {slot.name} could not be limited: {error}") from error
+        return SupervisedSandbox(
+            slot,
+            engine=ENGINE,
+            isolation=self.isolation,
+            inputs=inputs,
+            files=files,
+            limits=limits,
+            group=group,
+            user=_FIRST_UID + slot.pid if self.as_root else None,
+            change_user=self.as_root,
+            forget=forget,
+        )
+
+    def sweep(self) -> None:
+        """See WarmPool: every slot removed its own folder and group."""

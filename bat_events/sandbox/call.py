@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bat_events.sandbox.interface import CallEnd, Language, Limits, SandboxFault
-from bat_events.sandbox.slot import Slot
+from bat_events.sandbox.supervised import Slot
 
 _TICK_S = 0.02
 _KILL_S = 15.0

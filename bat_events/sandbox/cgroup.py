@@ -32,12 +32,7 @@ class Cgroup:
                 _write(folders["memory"] / "memory.limit_in_bytes", memory_bytes)
                 _write(folders["memory"] / "memory.memsw.limit_in_bytes", memory_bytes, optional=True)
             _write(folders["pids"] / "pids.max", processes)
-            self._events = {
-                "memory": os.open(
-                    folders["memory"] / ("memory.events" if unified else "memory.oom_control"), os.O_RDONLY
-                ),
-                "processes": os.open(folders["pids"] / "pids.events", os.O_RDONLY),
-            }
+            self._events = open_counters(folders)
             for folder in sorted(set(folders.values())):
                 self.procs.append(os.open(folder / "cgroup.procs", os.O_WRONLY))
         except OSError:
@@ -48,10 +43,7 @@ class Cgroup:
 
     def hits(self) -> dict[str, int]:
         """How often each limit has bitten since the group was made."""
-        return {
-            "memory": _counter(self._events["memory"], b"oom_kill"),
-            "processes": _counter(self._events["processes"], b"max"),
-        }
+        return read_counters(self._events)
 
     def remove(self) -> None:
         """Close and remove the group; its processes must have been killed."""
@@ -100,6 +92,34 @@ def find_parent() -> CgroupParent | None:
     return None
 
 
+def groups_of(pid: int) -> dict[str, Path]:
+    """Controller ("memory", "pids") -> the folder of the group that process `pid` is in; raises OSError where none is seen."""
+    mounts, own = _mounts(), _own_paths(pid)
+    found = {}
+    for name in ("memory", "pids"):
+        root, path = (mounts.get(name), own.get(name)) if name in mounts else (mounts.get(""), own.get(""))
+        if root is None or path is None or not (folder := root / path.lstrip("/")).is_dir():
+            raise FileNotFoundError(f"no folder of the {name} group of process {pid} below {root}")
+        found[name] = folder
+    return found
+
+
+def open_counters(folders: dict[str, Path]) -> dict[str, int]:
+    """Descriptors of the files that count how often the limits of these groups bit."""
+    version_1 = (folders["memory"] / "memory.oom_control").exists()
+    memory = os.open(folders["memory"] / ("memory.oom_control" if version_1 else "memory.events"), os.O_RDONLY)
+    try:
+        return {"memory": memory, "processes": os.open(folders["pids"] / "pids.events", os.O_RDONLY)}
+    except OSError:
+        os.close(memory)
+        raise
+
+
+def read_counters(files: dict[str, int]) -> dict[str, int]:
+    """How often each limit has bitten since its group was made."""
+    return {"memory": _counter(files["memory"], b"oom_kill"), "processes": _counter(files["processes"], b"max")}
+
+
 def _candidates() -> Iterator[CgroupParent]:
     mounts = _mounts()
     own = _own_paths()
@@ -130,9 +150,10 @@ def _mounts() -> dict[str, Path]:
     return found
 
 
-def _own_paths() -> dict[str, str]:
+def _own_paths(pid: int | str = "self") -> dict[str, str]:
+    """Controller ("" for version 2) -> path of the group of process `pid` below the mount point."""
     found = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
             found[name] = path

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -172,7 +172,15 @@ def _packages(names: Sequence[str]) -> list[str]:
 
 
 def _environment(libraries: Sequence[str]) -> list[str]:
-    variables: Mapping[str, str] = {
+    variables = environment(libraries)
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and Path(sys.base_prefix).resolve() != Path("/usr"):
+        variables |= {"LD_LIBRARY_PATH": f"{PYTHON}/lib"}
+    return ["--clearenv", *(part for pair in variables.items() for part in ("--setenv", *pair))]
+
+
+def environment(libraries: Sequence[str]) -> dict[str, str]:
+    """The variables of every process inside, whichever engine; `libraries` are importable folders."""
+    return {
         "PATH": f"{COMMANDS}:/usr/bin:/bin",
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
@@ -184,9 +192,6 @@ def _environment(libraries: Sequence[str]) -> list[str]:
         "PYTHONPATH": ":".join((*libraries, PACKAGES)),
         **dict.fromkeys(_ONE_THREAD, "1"),
     }
-    if sysconfig.get_config_var("Py_ENABLE_SHARED") and Path(sys.base_prefix).resolve() != Path("/usr"):
-        variables = {**variables, "LD_LIBRARY_PATH": f"{PYTHON}/lib"}
-    return ["--clearenv", *(part for pair in variables.items() for part in ("--setenv", *pair))]
 
 
 @functools.cache

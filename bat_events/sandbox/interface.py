@@ -6,7 +6,7 @@ that the runtime issues from outside the sandbox, so nothing the policy runs can
 raises `SandboxFault`, and the rollout is then missing, never zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -56,6 +56,9 @@ class Receipt:
     workspace_after: str
     changes: tuple[FileChange, ...]
     wall_s: float = field(compare=False)
+    isolation: str = (
+        ""  # how strongly the call was shut in: the engine, its runtime and image, or that it is the weaker one
+    )
 
 
 class SandboxFault(RuntimeError):
@@ -89,10 +92,23 @@ class Sandbox(Protocol):
 class SandboxPool(Protocol):
     """Hands out fresh sandboxes, each used once."""
 
-    def open(self, *, inputs: Mapping[str, bytes], files: Mapping[str, bytes], limits: Limits) -> Sandbox:
+    @property
+    def isolation(self) -> str:
+        """Which isolation this pool gives, as its receipts have it."""
+        ...
+
+    @property
+    def hidden(self) -> Sequence[str]:
+        """Paths of this machine of which nothing is seen inside: the self-test looks."""
+        ...
+
+    def open(
+        self, *, inputs: Mapping[str, bytes], files: Mapping[str, bytes], limits: Limits, rollout: str = ""
+    ) -> Sandbox:
         """A sandbox whose working directory /workspace holds `files` (writable) and `inputs` (read-only, under input/).
 
-        Paths of `inputs` start with "input/". Raises SandboxUnavailable where no isolation can be had.
+        Paths of `inputs` start with "input/". `rollout` names the sandbox for people who look at the engine.
+        Raises SandboxUnavailable where no isolation can be had.
         """
         ...
 

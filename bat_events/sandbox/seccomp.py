@@ -111,6 +111,16 @@ def breach_names() -> tuple[str, ...]:
     return tuple(name for name, numbers in _BREACH.items() if numbers[_column()] is not None)
 
 
+def quiet_names() -> tuple[str, ...]:
+    """The calls that are refused without being a breach, besides arguments that are looked at."""
+    return tuple(name for name, numbers in _QUIET.items() if numbers[_column()] is not None)
+
+
+def profile_architecture() -> str:
+    """This machine's name in a container engine's profile."""
+    return {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}[platform.machine()]
+
+
 def compile_filter() -> bytes:
     """The filter as an array of struct sock_filter, for seccomp(2) with SECCOMP_FILTER_FLAG_NEW_LISTENER."""
     column = _column()

@@ -4,45 +4,48 @@ import dataclasses
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bat_events.sandbox import cgroup, seccomp, workspace
+from bat_events.sandbox import seccomp, workspace
 from bat_events.sandbox.call import Outcome, perform
 from bat_events.sandbox.interface import CallEnd, Language, Limits, Receipt, SandboxFault
-from bat_events.sandbox.slot import Slot
-
-ENGINE = "bubblewrap"
-# Added to bubblewrap's pid: no two living sandboxes of a machine share a user, and no account has such a number.
-_FIRST_UID = 1_000_000_000
+from bat_events.sandbox.supervised import Counters, Slot
 
 
-class BubblewrapSandbox:
-    """One rollout's sandbox; made by BubblewrapPool.open. Not for use by two threads at once."""
+class SupervisedSandbox:
+    """One rollout's sandbox, of either engine; made by a pool's `open`. Not for use by two threads at once.
+
+    user: the uid and gid that own the workspace, where this process may give files away; change_user: whether the child of a
+    call still has to become that user; limit_user: whether processes are counted by user too. group: the kernel's counters,
+    None where only the supervisor counts.
+    """
 
     def __init__(
         self,
         slot: Slot,
         *,
+        engine: str,
+        isolation: str,
         inputs: Mapping[str, bytes],
         files: Mapping[str, bytes],
         limits: Limits,
-        parent: cgroup.CgroupParent | None,
-        as_root: bool,
-        forget: "set[BubblewrapSandbox]",
+        group: Counters | None,
+        user: int | None,
+        change_user: bool,
+        limit_user: bool = True,
+        forget: "Callable[[SupervisedSandbox], None]",
     ) -> None:
         self._slot = slot
+        self._engine, self._isolation = engine, isolation
         self._limits = limits
         self._calls = 0
         self._forget = forget
-        self._group: cgroup.Cgroup | None = None
+        self._group = group
         self._closed = False
-        uid = _FIRST_UID + slot.pid if as_root else None
         try:
-            self._write(inputs, files, uid)
-            if parent is not None:
-                self._group = parent.make(slot.name, memory_bytes=limits.memory_bytes, processes=limits.processes)
-            self._initialise(uid)
+            self._write(inputs, files, user)
+            self._initialise(user if change_user else None, limit_user)
             self._before = workspace.take_snapshot(self._folder, max_bytes=limits.disk_bytes)
         except OSError as error:
             self.close()
@@ -50,9 +53,8 @@ class BubblewrapSandbox:
         except BaseException:
             self.close()
             raise
-        forget.add(self)
 
-    def __enter__(self) -> "BubblewrapSandbox":
+    def __enter__(self) -> "SupervisedSandbox":
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -82,7 +84,8 @@ class BubblewrapSandbox:
             outcome = dataclasses.replace(outcome, end="disk", exit_code=None)
         receipt = Receipt(
             index=self._calls,
-            engine=ENGINE,
+            engine=self._engine,
+            isolation=self._isolation,
             language=language,
             code_digest=hashlib.sha256(source).hexdigest(),
             exit_code=outcome.exit_code,
@@ -117,7 +120,7 @@ class BubblewrapSandbox:
         self._slot.close()
         if self._group is not None:
             self._group.remove()
-        self._forget.discard(self)
+        self._forget(self)
 
     @property
     def _folder(self) -> int:
@@ -146,17 +149,23 @@ class BubblewrapSandbox:
             os.fchown(self._folder, *owner)
         os.fchmod(self._folder, 0o755)
 
-    def _initialise(self, uid: int | None) -> None:
+    def _initialise(self, uid: int | None, limit_user: bool) -> None:
         message = {
             "op": "init",
             "uid": uid,
             "gid": uid,
+            "limit_user": limit_user,
             "sample": self._group is None,
             "filter": seccomp.compile_filter().hex(),
             "seccomp_number": seccomp.seccomp_number(),
         }
         self._slot.ask(message, self._group.procs if self._group else ())
         self._slot.answer(10.0)
+
+    @property
+    def slot(self) -> Slot:
+        """What holds this sandbox: for tests and diagnosis."""
+        return self._slot
 
     def _perform(self, language: Language, source: bytes) -> Outcome:
         hits = self._group.hits() if self._group else {}

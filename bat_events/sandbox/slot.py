@@ -1,4 +1,4 @@
-"""A started, warm, not yet used sandbox: the bubblewrap process, the socket to its supervisor, its writable folders."""
+"""A slot of bubblewrap: its process, the socket to its supervisor, its folder on the host."""
 
 import contextlib
 import json
@@ -8,16 +8,15 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bat_events.sandbox import image as images
 from bat_events.sandbox.image import Image
 from bat_events.sandbox.interface import SandboxFault, SandboxUnavailable
 from bat_events.sandbox.orphans import new_name
+from bat_events.sandbox.supervised import Slot
 
 _START_S = 60.0
 _END_S = 5.0
-_MESSAGE_BYTES = 1 << 20
 
 _REMEDY = (
     "bubblewrap could not start a sandbox. As a normal user it needs user name spaces "
@@ -27,15 +26,14 @@ _REMEDY = (
 )
 
 
-class Slot:
+class BubblewrapSlot(Slot):
     """Starts in the constructor, which returns when the imports are warm; must be made by a thread that outlives it."""
 
     def __init__(
         self, image: Image, *, root: Path, disk_bytes: int, preimports: Sequence[str], aliases: Mapping[str, str]
     ) -> None:
+        super().__init__()
         self.name = new_name()
-        self.disk_bytes = disk_bytes
-        self.folders: list[int] = []
         self._home = root / self.name
         self.inputs = self._home / "input"
         self._home.mkdir(mode=0o700)
@@ -73,39 +71,12 @@ class Slot:
 
     @property
     def alive(self) -> bool:
-        """Whether the sandbox still runs."""
+        """See Slot."""
         return self._process is not None and self._process.poll() is None
 
-    def ask(self, message: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
-        """Send a request to the supervisor; raises SandboxFault when it is gone."""
-        try:
-            socket.send_fds(self.control, [json.dumps(message).encode()], fds)
-        except OSError as error:
-            raise SandboxFault(
-                f"sandbox {self.name}: its supervisor is gone ({error}); {self._last_words()}"
-            ) from error
-
-    def answer(self, timeout_s: float) -> dict[str, Any]:
-        """The supervisor's next answer; raises SandboxFault when it is gone, silent or reports a fault of its own."""
-        self.control.settimeout(timeout_s)
-        try:
-            data, fds, _, _ = socket.recv_fds(self.control, _MESSAGE_BYTES, 8)
-        except OSError as error:
-            raise SandboxFault(f"sandbox {self.name}: no answer within {timeout_s} s ({error})") from error
-        self.folders += fds
-        if not data:
-            raise SandboxFault(f"sandbox {self.name}: its supervisor ended; {self._last_words()}")
-        reply: dict[str, Any] = json.loads(data)
-        if "error" in reply:
-            raise SandboxFault(f"sandbox {self.name}: {reply['error']}")
-        return reply
-
     def close(self) -> None:
-        """End every process and remove every file; safe to call twice."""
-        self.control.close()
-        for fd in self.folders:
-            os.close(fd)
-        self.folders = []
+        """See Slot."""
+        self.close_handles()
         if self._process is not None:
             # Seeing its socket closed the supervisor exits, and the kernel ends the rest before bubblewrap returns.
             try:
@@ -127,8 +98,8 @@ class Slot:
                 f"sandbox {self.name}: got {len(self.folders)} folders, not {len(images.WRITABLE)}"
             )
 
-    def _last_words(self) -> str:
-        """What bubblewrap and the supervisor wrote to standard error."""
+    def last_words(self) -> str:
+        """See Slot."""
         if self._process is None or self._process.stderr is None:
             return ""
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import structlog
+
 from bat_events.benchmark.registry import benchmark, sandbox_extras
 from bat_events.errors import ConfigurationError
 from bat_events.events.plan import CampaignPlan
@@ -32,18 +34,16 @@ class Engines:
     def pool(self, plan: CampaignPlan) -> SandboxPool:
         """The sandbox pool of this process."""
         if self._pool is None:
-            settings = self._context.settings.sandbox
-            if settings.engine != "bubblewrap":
-                raise ConfigurationError(f"sandbox engine {settings.engine!r} is unknown: use bubblewrap")
-            from bat_events.sandbox.bubblewrap import BubblewrapPool
+            from bat_events.service.sandboxes import make_pool
 
             paths, modules, aliases = sandbox_extras(plan.benchmark)
-            self._pool = BubblewrapPool(
+            self._pool = make_pool(
+                self._context.settings.sandbox,
                 root=self._context.settings.home.absolute() / "sandboxes" / self._owner,
                 readonly_paths=paths,
                 preimports=modules,
                 aliases=aliases,
-                prestart=settings.prestart,
+                warn=self._warn,
             )
         return self._pool
 
@@ -51,6 +51,10 @@ class Engines:
         """Remove the sandboxes."""
         if self._pool is not None:
             self._pool.close()
+
+    def _warn(self, text: str) -> None:
+        structlog.get_logger(service=self._owner).warning("sandbox", detail=text)
+        self._context.status.say(text)
 
     def _make(self, plan: CampaignPlan, folder: Path) -> Actor:
         if plan.engine == "scripted":

@@ -5,12 +5,12 @@ import time
 import pytest
 from quick_limits import QUICK
 
-from bat_events.sandbox.bubblewrap import BubblewrapSandbox
+from bat_events.sandbox.session import SupervisedSandbox
 
 pytestmark = pytest.mark.sandbox
 
 
-def test_links_and_special_files_are_left_out(sandbox: BubblewrapSandbox) -> None:
+def test_links_and_special_files_are_left_out(sandbox: SupervisedSandbox) -> None:
     code = """
 ln -s /etc/hostname a; ln -s /proc/self/mem b; ln -s .. up; ln -s /workspace/notes/plan.txt inside; ln -s /dev/zero zero
 ln -s input/case linked; mkfifo pipe; mkdir plain; echo x > plain/file; ln plain/file hard
@@ -27,7 +27,7 @@ END
     assert [change.path for change in receipt.changes] == ["hard", "plain/file"]
 
 
-def test_a_file_or_folder_replaced_by_a_link_is_gone(sandbox: BubblewrapSandbox) -> None:
+def test_a_file_or_folder_replaced_by_a_link_is_gone(sandbox: SupervisedSandbox) -> None:
     receipt = sandbox.execute("bash", "mv notes /tmp/notes; ln -s /tmp/notes notes; cat notes/plan.txt")
     assert receipt.stdout == "plan"
     assert sandbox.files() == {}
@@ -43,7 +43,7 @@ def test_a_file_or_folder_replaced_by_a_link_is_gone(sandbox: BubblewrapSandbox)
     ],
     ids=["one-sparse-file", "many-sparse-files", "many-hard-links"],
 )
-def test_size_without_content_ends_as_disk_or_is_refused_and_stays_cheap(sandbox: BubblewrapSandbox, code: str) -> None:
+def test_size_without_content_ends_as_disk_or_is_refused_and_stays_cheap(sandbox: SupervisedSandbox, code: str) -> None:
     receipt = sandbox.execute("bash", code)
     assert receipt.end == "disk" or "File too large" in receipt.stderr or receipt.exit_code == 153, receipt
     started = time.monotonic()
@@ -52,7 +52,7 @@ def test_size_without_content_ends_as_disk_or_is_refused_and_stays_cheap(sandbox
     assert sandbox.execute("bash", "rm -f sparse* link*; echo works").stdout == "works\n"
 
 
-def test_many_and_deep_names_end_as_disk(sandbox: BubblewrapSandbox) -> None:
+def test_many_and_deep_names_end_as_disk(sandbox: SupervisedSandbox) -> None:
     deep = "import os\nfor _ in range(200): os.mkdir('d'); os.chdir('d')\nopen('f', 'w').write('x')"
     assert sandbox.execute("python", deep).end == "disk"
     assert list(sandbox.files()) == ["notes/plan.txt"]
@@ -80,14 +80,14 @@ END""",
     ids=["modes", "access-list", "removal"],
 )
 def test_closing_or_removing_the_workspace_itself_does_not_fail_the_next_call(
-    sandbox: BubblewrapSandbox, code: str
+    sandbox: SupervisedSandbox, code: str
 ) -> None:
     assert sandbox.execute("bash", code).end == "exited"
     assert sandbox.execute("bash", "echo works > new; cat new").stdout == "works\n"
     assert sandbox.files()["new"] == b"works\n"
 
 
-def test_files_that_their_owner_made_unreadable_are_read(sandbox: BubblewrapSandbox) -> None:
+def test_files_that_their_owner_made_unreadable_are_read(sandbox: SupervisedSandbox) -> None:
     receipt = sandbox.execute("bash", "echo x > closed; chmod 000 closed notes")
     assert receipt.end == "exited"
     assert sandbox.files() == {"closed": b"x\n", "notes/plan.txt": b"plan"}

@@ -23,6 +23,7 @@ from bat_events.sandbox import image
 from bat_events.sandbox.bubblewrap import BubblewrapPool
 from bat_events.sandbox.cgroup import find_parent
 from bat_events.sandbox.interface import SandboxFault, SandboxUnavailable
+from bat_events.sandbox.slot import BubblewrapSlot
 
 pytestmark = pytest.mark.sandbox
 
@@ -58,11 +59,11 @@ def _wait_until(condition: str, check: object, seconds: float = 10.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("pool", ["bubblewrap"], indirect=True)
 def test_fifty_rollouts_from_four_threads_leave_no_process_mount_file_group_or_descriptor(
     tmp_path: Path, pool: BubblewrapPool
 ) -> None:
-    for starting in pool._stock:  # the shared pool must not grow while this test counts
-        starting.result()
+    pool.settle()  # the shared pool must not grow while this test counts
     processes, groups = _descendants(), _groups(os.getpid())
     mounts, handles = Path("/proc/self/mountinfo").read_text(), _handles()
     with _plain_pool(tmp_path, prestart=2) as own:
@@ -81,10 +82,12 @@ def test_fifty_rollouts_from_four_threads_leave_no_process_mount_file_group_or_d
     assert _handles() - handles == Counter()
 
 
+@pytest.mark.parametrize("pool", ["bubblewrap"], indirect=True)
 def test_a_warm_call_costs_few_milliseconds_of_processor_time(pool: BubblewrapPool) -> None:
     with pool.open(inputs={}, files={"f": b"x"}, limits=QUICK) as sandbox:
         sandbox.execute("python", "pass")
-        supervisor = psutil.Process(sandbox._slot.pid).children()[0]
+        assert isinstance(sandbox.slot, BubblewrapSlot)
+        supervisor = psutil.Process(sandbox.slot.pid).children()[0]
         before, runtime_s = supervisor.cpu_times(), time.thread_time()
         for _ in range(40):
             sandbox.execute("python", "print(numpy.arange(3).sum())")
@@ -111,7 +114,8 @@ def test_a_killed_supervisor_is_a_fault_of_the_infrastructure(tmp_path: Path) ->
         with ThreadPoolExecutor(1) as worker:
             call = worker.submit(sandbox.execute, "bash", "sleep 30")
             time.sleep(0.3)
-            os.kill(sandbox._slot.pid, signal.SIGKILL)
+            assert isinstance(sandbox.slot, BubblewrapSlot)
+            os.kill(sandbox.slot.pid, signal.SIGKILL)
             with pytest.raises(SandboxFault):
                 call.result(timeout=10)
         with pytest.raises(SandboxFault):

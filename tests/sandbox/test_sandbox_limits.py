@@ -5,24 +5,26 @@ import time
 import pytest
 from quick_limits import QUICK
 
-from bat_events.sandbox.bubblewrap import BubblewrapPool, BubblewrapSandbox
+from bat_events.sandbox.bubblewrap import BubblewrapPool
 from bat_events.sandbox.interface import Limits, SandboxUnavailable
 from bat_events.sandbox.selftest import require_limits, self_test
+from bat_events.sandbox.session import SupervisedSandbox
+from bat_events.sandbox.warm_pool import WarmPool
 
 pytestmark = pytest.mark.sandbox
 
 _FORK_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 3"
 
 
-def test_the_self_test_finds_every_limit_of_a_real_pool_held(pool: BubblewrapPool) -> None:
+def test_the_self_test_finds_every_limit_of_a_real_pool_held(pool: WarmPool) -> None:
     checks = require_limits(pool)
     assert {check.limit for check in checks} >= {"memory", "processes", "network", "file system", "time-out", "disk"}
 
 
-def test_the_self_test_finds_a_limit_that_does_not_bite(pool: BubblewrapPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_self_test_finds_a_limit_that_does_not_bite(pool: WarmPool, monkeypatch: pytest.MonkeyPatch) -> None:
     real_open = pool.open
 
-    def lax(**arguments: object) -> BubblewrapSandbox:
+    def lax(**arguments: object) -> SupervisedSandbox:
         limits = arguments["limits"]
         assert isinstance(limits, Limits)
         wide = Limits(disk_bytes=limits.disk_bytes, memory_bytes=1 << 40, timeout_s=2.0, cpu_s=1.0)
@@ -58,7 +60,7 @@ def test_the_self_test_finds_a_limit_that_does_not_bite(pool: BubblewrapPool, mo
     ],
 )
 def test_a_limit_ends_the_call_and_the_next_call_works(
-    sandbox: BubblewrapSandbox, end: str, language: str, code: str
+    sandbox: SupervisedSandbox, end: str, language: str, code: str
 ) -> None:
     receipt = sandbox.execute(language, code)  # type: ignore[arg-type]
     assert (receipt.end, receipt.exit_code) == (end, None), receipt
@@ -67,7 +69,7 @@ def test_a_limit_ends_the_call_and_the_next_call_works(
     assert sandbox.execute("bash", "rm -rf part* big /tmp/big [0-9]*; echo works").stdout == "works\n"
 
 
-def test_a_call_past_its_time_is_killed_with_everything_it_started(pool: BubblewrapPool) -> None:
+def test_a_call_past_its_time_is_killed_with_everything_it_started(pool: WarmPool) -> None:
     limits = Limits(timeout_s=1.0, disk_bytes=QUICK.disk_bytes)
     with pool.open(inputs={}, files={}, limits=limits) as sandbox:
         started = time.monotonic()
@@ -79,14 +81,14 @@ def test_a_call_past_its_time_is_killed_with_everything_it_started(pool: Bubblew
         assert sandbox.execute("bash", "kill -STOP $$").end == "timeout"
 
 
-def test_cpu_time_is_limited_apart_from_the_clock(pool: BubblewrapPool) -> None:
+def test_cpu_time_is_limited_apart_from_the_clock(pool: WarmPool) -> None:
     with pool.open(inputs={}, files={}, limits=Limits(timeout_s=30, cpu_s=1, disk_bytes=QUICK.disk_bytes)) as sandbox:
         ignoring = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
         assert sandbox.execute("python", ignoring).end == "timeout"
         assert sandbox.execute("python", "import os, signal; os.kill(os.getpid(), signal.SIGXCPU)").exit_code == 152
 
 
-def test_exactly_the_limit_of_output_is_not_over_it(sandbox: BubblewrapSandbox) -> None:
+def test_exactly_the_limit_of_output_is_not_over_it(sandbox: SupervisedSandbox) -> None:
     receipt = sandbox.execute("bash", f"head -c {QUICK.output_bytes} /dev/zero | tr '\\0' x")
     assert (receipt.end, len(receipt.stdout)) == ("exited", QUICK.output_bytes)
 

@@ -75,7 +75,7 @@ def _confine(settings: dict[str, Any], limits: dict[str, Any]) -> None:
     libc.prctl(_SET_DUMPABLE, 1, 0, 0, 0)  # nothing of the supervisor is open here any more
     with open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
-    _set_limits(limits)
+    _set_limits(limits, limit_user=settings["limit_user"])
     os.umask(0o022)
     if settings["uid"] is not None:
         os.setgroups([])
@@ -96,7 +96,7 @@ def _confine(settings: dict[str, Any], limits: dict[str, Any]) -> None:
     os.close(listener)
 
 
-def _set_limits(limits: dict[str, Any]) -> None:
+def _set_limits(limits: dict[str, Any], *, limit_user: bool) -> None:
     def cap(which: int, soft: int, hard: int | None = None) -> None:
         ceiling = resource.getrlimit(which)[1]
         wanted = soft if hard is None else hard
@@ -111,7 +111,8 @@ def _set_limits(limits: dict[str, Any]) -> None:
     cap(resource.RLIMIT_AS, mapped + 2 * limits["memory_bytes"] + limits["processes"] * _THREAD_BYTES)
     # The cgroup or the sampler holds the exact limit. Twice as much leaves the sampler, which looks only now and then, something
     # to see: a bomb that is refused its forks at the limit itself can end as if nothing had been.
-    cap(resource.RLIMIT_NPROC, 2 * limits["processes"] + 2)
+    if limit_user:  # not where the user may be one who has other processes on the host
+        cap(resource.RLIMIT_NPROC, 2 * limits["processes"] + 2)
     cap(
         resource.RLIMIT_FSIZE, limits["disk_bytes"] + _FILE_SLACK_BYTES
     )  # the runtime must see that the limit was passed

@@ -176,9 +176,19 @@ def _warm(preimports: list[str]) -> Callable[..., NoReturn]:
     return run_child
 
 
+def _connect(where: str) -> socket.socket:
+    """The runtime's socket: an inherited descriptor, or a path that the runtime removes as soon as it has heard from us."""
+    if where.isdigit():
+        control = socket.socket(fileno=int(where))
+        control.set_inheritable(False)
+    else:
+        control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.connect(where)
+    return control
+
+
 def main() -> None:
-    control = socket.socket(fileno=int(sys.argv[1]))
-    control.set_inheritable(False)
+    control = _connect(sys.argv[1])
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
     started = time.monotonic()
     request = json.loads(sys.argv[2])

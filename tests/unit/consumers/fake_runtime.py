@@ -73,7 +73,14 @@ class FakePool:
     def __init__(self, *ends: CallEnd | None, good_calls: int = 0) -> None:
         self._ends, self._good = list(ends), good_calls
 
-    def open(self, *, inputs: Mapping[str, bytes], files: Mapping[str, bytes], limits: Limits) -> Sandbox:  # noqa: ARG002
+    def open(
+        self,
+        *,
+        inputs: Mapping[str, bytes],
+        files: Mapping[str, bytes],
+        limits: Limits,  # noqa: ARG002
+        rollout: str = "",  # noqa: ARG002
+    ) -> Sandbox:
         end = self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
         return FakeSandbox(inputs, files, end, self._good)
 
