@@ -109,9 +109,10 @@ def load(source: Source, campaign: str | None) -> Index:
         entries = partitions.setdefault((record.topic, record.partition), [])
         try:
             entry = _entry(record, codec, campaign, source.judged)
-            if record.topic == LETTERS:
+            if record.topic == LETTERS and isinstance(record, Record):
                 letters.append(codec.decode(record))
         except DecodeError as error:
+            assert isinstance(record, Record)  # the place of another campaign's record is not decoded
             strays.append(error)
             entry = _no_event(record)
         if entries and entries[-1].offset >= entry.offset:

@@ -1,10 +1,14 @@
 """One warm pool of each kind for the tests. Where bubblewrap cannot run they fail with its remedy; where no container
 engine can be started, its half is skipped with the reason."""
 
+import contextlib
+import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from quick_limits import QUICK
 
@@ -62,6 +66,17 @@ def pool(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def sandbox(pool: WarmPool) -> Iterator[SupervisedSandbox]:
     with pool.open(inputs={"input/case/a.txt": b"alpha"}, files={"notes/plan.txt": b"plan"}, limits=QUICK) as sandbox:
         yield sandbox
+
+
+def open_handles() -> Counter[str]:
+    """Open descriptors by what they lead to; other tests' broker clients, which reconnect when they like, are left out."""
+    network = {connection.fd for connection in psutil.Process().net_connections("inet")}
+    found: Counter[str] = Counter()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the listing's own
+            if int(name) not in network:
+                found[os.readlink(f"/proc/self/fd/{name}").split("[")[0]] += 1
+    return found
 
 
 def wait_until(condition: str, check: object, seconds: float = 10.0) -> None:

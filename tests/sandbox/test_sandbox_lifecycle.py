@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from conftest import open_handles
 from quick_limits import QUICK
 
 import bat_events
@@ -36,17 +37,6 @@ def _descendants() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
-def _handles() -> Counter[str]:
-    """Open descriptors by what they lead to; other tests' broker clients, which reconnect when they like, are left out."""
-    network = {connection.fd for connection in psutil.Process().net_connections("inet")}
-    found: Counter[str] = Counter()
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the listing's own
-            if int(name) not in network:
-                found[os.readlink(f"/proc/self/fd/{name}").split("[")[0]] += 1
-    return found
-
-
 def _groups(owner: int) -> list[str]:
     parent = find_parent()
     return [name for name, _ in parent.left_behind() if name.startswith(f"{owner}-")] if parent else []
@@ -65,7 +55,7 @@ def test_fifty_rollouts_from_four_threads_leave_no_process_mount_file_group_or_d
 ) -> None:
     pool.settle()  # the shared pool must not grow while this test counts
     processes, groups = _descendants(), _groups(os.getpid())
-    mounts, handles = Path("/proc/self/mountinfo").read_text(), _handles()
+    mounts, handles = Path("/proc/self/mountinfo").read_text(), open_handles()
     with _plain_pool(tmp_path, prestart=2) as own:
 
         def rollout(number: int) -> str:
@@ -79,7 +69,7 @@ def test_fifty_rollouts_from_four_threads_leave_no_process_mount_file_group_or_d
     assert list(tmp_path.iterdir()) == []
     assert _groups(os.getpid()) == groups
     assert Path("/proc/self/mountinfo").read_text() == mounts
-    assert _handles() - handles == Counter()
+    assert open_handles() - handles == Counter()
 
 
 @pytest.mark.parametrize("pool", ["bubblewrap"], indirect=True)
@@ -209,7 +199,8 @@ def test_a_normal_user_gets_the_same_isolation(for_everyone: Path) -> None:
         pytest.skip(f"no {version} that a normal user may run: apt-get install {version}")
     package = Path(bat_events.__file__).parent
     shutil.copytree(package / "sandbox", for_everyone / "bat_events" / "sandbox")
-    shutil.copy(package / "__init__.py", for_everyone / "bat_events")
+    for name in ("__init__.py", "errors.py"):
+        shutil.copy(package / name, for_everyone / "bat_events")
     (for_everyone / "root").mkdir()
     os.chown(for_everyone / "root", 65534, 65534)
     code = """
