@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from bat_events.artifacts import ArtifactError
 from bat_events.benchmark.body import evidence_from_body, key_from_json
 from bat_events.benchmark.interface import Evidence, Grade
+from bat_events.benchmark.proofs import calls_of
 from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
 from bat_events.deciders.interface import Draft
-from bat_events.domain.scoring import execution_cap, grade_summary, rollout_reward
+from bat_events.deciders.versions import pinned_rubric
+from bat_events.domain.rubric import NEWEST, execution_cap
+from bat_events.domain.scoring import grade_summary, rollout_reward
 from bat_events.domain.vocabulary import Focus, Stage
 from bat_events.events.envelope import Cost
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RubricItem, StageValue
@@ -20,7 +23,6 @@ from bat_events.service.context import Context
 from bat_events.service.measure import stopwatch
 
 JUDGE = "evidence"
-RUBRIC_VERSION = 1
 
 
 class Judge:
@@ -42,7 +44,8 @@ class Judge:
         """Grade and score."""
         rollout: RolloutCompleted = fact.event  # type: ignore[assignment]
         campaign = fact.envelope.campaign
-        known = benchmark(self._context.campaign(campaign).plan.benchmark)
+        started = self._context.campaign(campaign)
+        known, rubric = benchmark(started.plan.benchmark), pinned_rubric(started)
         self._context.status.say(
             f"round {rollout.round} step {rollout.step} slot {rollout.slot} rollout {rollout.index}"
         )
@@ -51,8 +54,8 @@ class Judge:
         try:
             body = self._context.store.get_json(rollout.body)
             evidence = evidence_from_body(self._context.store.get_json(rollout.evidence))
-            grade = known.grade(key_from_json(body["key"]), evidence)
-            event = scored(rollout, grade, evidence)
+            grade = known.grade(key_from_json(body["key"]), evidence, rubric=rubric)
+            event = scored(rollout, grade, evidence, rubric)
         except (ArtifactError, ValueError) as error:
             event = withheld(rollout, type(error).__name__, str(error))
         cost = Cost(wall_s=watch())
@@ -83,13 +86,13 @@ def withheld(rollout: RolloutCompleted, reason: str, detail: str) -> RewardWithh
     )
 
 
-def scored(rollout: RolloutCompleted, grade: Grade, evidence: Evidence) -> RewardScored | RewardWithheld:
-    """The reward of a graded rollout: min(raw, cap), by domain.scoring."""
-    calls = [(r.exit_code if r.end == "exited" else None, bool(r.changes)) for r in evidence.receipts]
-    if evidence.end == "breach":
-        calls = []  # an isolation breach caps the reward at zero, whatever was made before it
+def scored(
+    rollout: RolloutCompleted, grade: Grade, evidence: Evidence, rubric: int = NEWEST
+) -> RewardScored | RewardWithheld:
+    """The reward of a graded rollout: min(raw, cap), by domain.scoring. A second breach caps it at 0."""
+    calls = [] if evidence.end == "breach" else calls_of(evidence.receipts)
     summary = grade_summary(grade, rollout.focus)
-    reward = rollout_reward(summary, rollout.focus, calls)
+    reward = rollout_reward(summary, rollout.focus, calls, rubric=rubric)
     if reward is None:
         return withheld(rollout, "incomplete_grade", f"{rollout.focus} needs a score that the grader did not give")
     raw = summary.overall if rollout.focus is Focus.E2E else summary.scores[Stage(rollout.focus.value)]
@@ -105,7 +108,7 @@ def scored(rollout: RolloutCompleted, grade: Grade, evidence: Evidence) -> Rewar
         focus=rollout.focus,
         reward=reward,
         raw=raw,
-        cap=execution_cap(calls),
+        cap=execution_cap(rubric, calls),
         stages=tuple(StageValue(stage=s.stage, score=s.score) for s in summary.stages if s.score is not None),
         task_score=summary.task_score,
         items=tuple(
@@ -122,5 +125,5 @@ def scored(rollout: RolloutCompleted, grade: Grade, evidence: Evidence) -> Rewar
         failures=grade.failures,
         evidence=rollout.evidence,
         judge=JUDGE,
-        rubric_version=RUBRIC_VERSION,
+        rubric_version=rubric,
     )

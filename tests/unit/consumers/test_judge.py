@@ -79,9 +79,13 @@ def test_work_that_no_receipt_proves_earns_nothing_and_keeps_its_raw_score(recei
     assert reward_of(scored(rollout(), grade(1.0), evidence(receipts))) == (0.0, 1.0, 0.0)
 
 
-def test_one_call_that_ran_and_another_that_changed_the_workspace_are_enough() -> None:
+@pytest.mark.parametrize(("rubric", "cap"), [(1, 1.0), (2, 0.0)])
+def test_a_call_that_ran_beside_one_that_changed_the_workspace_was_enough_for_rubric_1(rubric: int, cap: float) -> None:
     receipts = [receipt(exit_code=1), receipt(1, changed=False)]
-    assert reward_of(scored(rollout(), grade(1.0), evidence(receipts))) == (1.0, 1.0, 1.0)
+    event = scored(rollout(), grade(1.0), evidence(receipts), rubric)
+    assert reward_of(event) == (cap, 1.0, cap)
+    assert isinstance(event, RewardScored)
+    assert event.rubric_version == rubric
 
 
 @pytest.mark.parametrize("focus", [Focus.S3, Focus.E2E])
