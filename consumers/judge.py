@@ -1,28 +1,36 @@
 """Scores rollouts on evidence: RolloutCompleted -> RewardScored | RewardWithheld.
 
-The evidence judge grades again from the recorded workspace and receipts, with the truth made from the state's key. What
-it cannot score is withheld, never zero.
+The evidence judge grades again from the recorded workspace and receipts, with the truth made from the state's key, after it
+held them against the signed chain in the event. What it cannot score or believe is withheld, never zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bat_events.artifacts import ArtifactError
-from bat_events.benchmark.body import evidence_from_body, key_from_json
+from bat_events.benchmark.body import decode_files, evidence_from_body, key_from_json
 from bat_events.benchmark.interface import Evidence, Grade
 from bat_events.benchmark.proofs import calls_of
 from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import pinned_rubric
+from bat_events.domain.canonical import digest
+from bat_events.domain.receipts import chain_start
 from bat_events.domain.rubric import NEWEST, execution_cap
 from bat_events.domain.scoring import grade_summary, rollout_reward
 from bat_events.domain.vocabulary import Focus, Stage
 from bat_events.events.envelope import Cost
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RubricItem, StageValue
+from bat_events.sandbox.receipts import receipt_faults
 from bat_events.service.context import Context
 from bat_events.service.measure import stopwatch
 
 JUDGE = "evidence"
+
+
+class ReceiptsDoNotFit(ValueError):
+    """Evidence that its signed receipts do not prove: somebody other than the policy changed it, or a worker is broken."""
 
 
 class Judge:
@@ -53,7 +61,11 @@ class Judge:
         event: RewardScored | RewardWithheld
         try:
             body = self._context.store.get_json(rollout.body)
-            evidence = evidence_from_body(self._context.store.get_json(rollout.evidence))
+            seen = self._context.store.get_json(rollout.evidence)
+            evidence = evidence_from_body(seen)
+            fault = None if rubric == 1 and rollout.receipts is None else _receipt_fault(rollout, body, seen)
+            if fault is not None:
+                raise ReceiptsDoNotFit(fault)
             grade = known.grade(key_from_json(body["key"]), evidence, rubric=rubric)
             event = scored(rollout, grade, evidence, rubric)
         except (ArtifactError, ValueError) as error:
@@ -70,6 +82,27 @@ class Judge:
                 cost=cost,
             )
         ]
+
+
+def _receipt_fault(rollout: RolloutCompleted, body: Mapping[str, Any], seen: Mapping[str, Any]) -> str | None:
+    """The first thing in which evidence, state and signed receipts do not fit; None where all does."""
+    start = chain_start(
+        group=rollout.group,
+        rollout=rollout.rollout,
+        body=rollout.body,
+        workspace=digest({"inputs": body["inputs"], "files": body["files"]}),
+    )
+    evidence = evidence_from_body(seen)
+    faults = receipt_faults(
+        rollout,
+        evidence.receipts,
+        [call["code"] for call in seen["calls"]],
+        evidence.files,
+        start=start,
+        begun=decode_files(body["files"]),
+    )
+    found = next(faults, None)
+    return None if found is None else f"{found[0]} is {found[1]!r}, and must be {found[2]!r}"
 
 
 def withheld(rollout: RolloutCompleted, reason: str, detail: str) -> RewardWithheld:

@@ -103,6 +103,8 @@ def evidence_body(evidence: Evidence, codes: Sequence[str]) -> bytes:
             "workspace_before": receipt.workspace_before,
             "workspace_after": receipt.workspace_after,
             "changes": [[change.path, change.before, change.after] for change in receipt.changes],
+            # Evidence of before there was a choice has no such key, and keeps its digest when it is written again.
+            **({"isolation": receipt.isolation} if receipt.isolation else {}),
         }
         for code, receipt in zip(codes, evidence.receipts, strict=True)
     ]
@@ -136,6 +138,7 @@ def evidence_from_body(body: Mapping[str, Any]) -> Evidence:
             workspace_after=call["workspace_after"],
             changes=tuple(FileChange(path=path, before=before, after=after) for path, before, after in call["changes"]),
             wall_s=0.0,
+            isolation=call.get("isolation", ""),
         )
         for call in body["calls"]
     )

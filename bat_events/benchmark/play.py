@@ -9,14 +9,11 @@ from collections.abc import Mapping, Sequence
 from bat_events.benchmark.interface import EpisodeEnd, Evidence, Task
 from bat_events.benchmark.runner import run_snippet
 from bat_events.sandbox.interface import FileChange, Receipt
+from bat_events.sandbox.receipts import workspace_digest
 
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def workspace_digest(files: Mapping[str, bytes]) -> str:
-    return digest(repr(sorted((path, digest(content)) for path, content in files.items())).encode())
 
 
 class Rollout:

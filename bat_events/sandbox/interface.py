@@ -56,6 +56,9 @@ class Receipt:
     workspace_after: str
     changes: tuple[FileChange, ...]
     wall_s: float = field(compare=False)
+    isolation: str = (
+        ""  # how strongly the call was shut in: the engine, its runtime and image, or that it is the weaker one
+    )
 
 
 class SandboxFault(RuntimeError):
