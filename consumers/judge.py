@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bat_events.artifacts import ArtifactError
-from bat_events.benchmark.body import decode_files, evidence_from_body, key_from_json
+from bat_events.benchmark.body import codes_from_body, decode_files, evidence_from_body, key_from_json
 from bat_events.benchmark.interface import Evidence, Grade
 from bat_events.benchmark.proofs import calls_of
 from bat_events.benchmark.registry import benchmark
@@ -96,7 +96,7 @@ def _receipt_fault(rollout: RolloutCompleted, body: Mapping[str, Any], seen: Map
     faults = receipt_faults(
         rollout,
         evidence.receipts,
-        [call["code"] for call in seen["calls"]],
+        codes_from_body(seen),
         evidence.files,
         start=start,
         begun=decode_files(body["files"]),

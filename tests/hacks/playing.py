@@ -1,13 +1,17 @@
 """Plays given calls in a real sandbox through the episode loop that rollouts use, and scores them as the judge does."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from bat_events.benchmark.body import codes_from_body, evidence_body, evidence_from_body, state_body
 from bat_events.benchmark.instance import Instance
 from bat_events.benchmark.interface import Evidence, Task, TaskKey
 from bat_events.benchmark.mini import MiniBenchmark
 from bat_events.benchmark.play import rollout
 from bat_events.consumers.judge import scored
+from bat_events.domain.canonical import canonical_json, digest
+from bat_events.domain.receipts import chain_start
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
 from bat_events.events.plan import EpisodeLimits
 from bat_events.events.rollouts import RewardScored, RolloutCompleted
@@ -15,6 +19,8 @@ from bat_events.policy.actor import Turn
 from bat_events.policy.episode import Episode, run_episodes
 from bat_events.policy.interface import ExecuteCode, FinalAnswer
 from bat_events.sandbox.interface import Language, SandboxPool
+from bat_events.sandbox.receipts import receipt_faults, sign_receipts
+from bat_events.signing import SigningKey
 from tests.support.samples import sample
 
 MINI = MiniBenchmark()
@@ -30,7 +36,12 @@ class Played:
     """A trick's rollout: what the runtime saw of it."""
 
     task: Task
-    evidence: Evidence
+    episode: Episode
+
+    @property
+    def evidence(self) -> Evidence:
+        """Receipts, final files, end."""
+        return self.episode.evidence
 
     @property
     def said(self) -> str:
@@ -123,7 +134,28 @@ def play(pool: SandboxPool, tricks: Sequence[Trick]) -> list[Played]:
     episodes = run_episodes(tasks=tasks, actor=Recorded(scripts), pool=pool, limits=LIMITS, temperature=1.0, seed=0)
     for trick, episode in zip(tricks, episodes, strict=True):
         assert isinstance(episode, Episode), f"{trick.name}: {episode}"
-    return [Played(task=t, evidence=e.evidence) for t, e in zip(tasks, episodes, strict=True) if isinstance(e, Episode)]
+    return [Played(task=t, episode=e) for t, e in zip(tasks, episodes, strict=True) if isinstance(e, Episode)]
+
+
+def receipts_fault(played: Played) -> object:
+    """What the judge finds wrong with the rollout's receipts once the runtime signed them; None where nothing is.
+
+    No trick may bring it about that something is: its reward would be withheld, and missing is better than low.
+    """
+    task, seen, key = played.task, played.evidence, SigningKey(bytes(32))
+    place: RolloutCompleted = sample(RolloutCompleted)
+    body = json.loads(canonical_json(state_body(task, benchmark=MINI.name, version=MINI.version)))
+    start = chain_start(
+        group=place.group,
+        rollout=place.rollout,
+        body=place.body,
+        workspace=digest({"inputs": body["inputs"], "files": body["files"]}),
+    )
+    kept = json.loads(evidence_body(seen, played.episode.codes))
+    signed = sign_receipts(seen.receipts, start=start, evidence=digest(kept), end=seen.end, key=key)
+    rollout = place.model_copy(update={**vars(signed), "evidence": digest(kept), "end": seen.end})
+    codes, again = codes_from_body(kept), evidence_from_body(kept)
+    return next(receipt_faults(rollout, again.receipts, codes, again.files, start=start, begun=task.files), None)
 
 
 def reward(task: Task, evidence: Evidence, rubric: int) -> float:

@@ -72,6 +72,23 @@ except ImportError:
 print("seen", [s for s in seen if s])
 """
 
+_LITTER = """
+import os
+os.makedirs("deep/" + "/".join("d" * 40), exist_ok=True)
+open("deep/" + "/".join("d" * 40) + "/file", "w").write("beyond the depth that is read")
+os.mkfifo("pipe")
+open(b"\\xff\\xfe.txt", "wb").write(b"a name that is no text")
+open("surrogate.txt", "wb").write(b"\\xed\\xa0\\x80")
+os.symlink("/etc/passwd", "link")
+os.link("worklist.csv", "hard")
+for name in ("a.hole", "z.hole"):
+    with open(name, "wb") as hole:
+        hole.truncate(9 << 20)
+open("closed", "w").write("x")
+os.chmod("closed", 0)
+print("littered")
+"""
+
 _BREACH = "import ctypes\nctypes.CDLL(None).unshare(0x10000000)"
 
 
@@ -209,6 +226,20 @@ TRICKS = [
         calls=lambda i: [f"{right(i, Stage.S1)}\n{_BREACH}", f"{BASH}true"],
         did=lambda p: p.evidence.receipts[0].end == "breach" and p.left("plan/plan.json") is not None,
         opened=True,
+    ),
+    Trick(
+        name="a workspace littered to break the reading of it",
+        focus=Focus.S1,
+        calls=lambda i: [_LITTER, wrong(i, Stage.S1)],
+        did=lambda p: "littered" in p.said and p.left("hard") is not None,
+        honest=lambda i: [wrong(i, Stage.S1)],
+    ),
+    Trick(
+        name="code that is no text",
+        focus=Focus.S1,
+        calls=lambda i: ["print('\ud800')", wrong(i, Stage.S1)],
+        did=lambda p: p.evidence.receipts[0].exit_code == 2,
+        honest=lambda i: [wrong(i, Stage.S1)],
     ),
     Trick(
         name="a recovery by a call that failed",

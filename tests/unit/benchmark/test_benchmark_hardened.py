@@ -1,11 +1,13 @@
 """Rubric 2: who left a product, what is no product, and that honest work scores as before."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from benchmark_evidence import Rollout, rollout
 
+from bat_events.benchmark.body import codes_from_body, evidence_body
 from bat_events.benchmark.card import choices
 from bat_events.benchmark.degenerate import copies_input, flat, repeated
 from bat_events.benchmark.instance import Instance
@@ -123,3 +125,12 @@ def test_copies_are_seen_through_brightness_turns_and_shifts() -> None:
     assert not flat(one_pixel)
     assert flat(np.full((32, 32), 0.5))
     assert flat(0.5 + 0.01 * one_pixel)
+
+
+def test_evidence_keeps_code_that_is_no_text() -> None:
+    """A tool call's JSON can spell a lone surrogate: it must neither be lost nor end the worker."""
+    made = Rollout(MINI.build(key(Focus.S1)))
+    made.note("a", made.files)
+    made.note("b", made.files)
+    codes = ["print('\ud800')", "print(1)"]
+    assert codes_from_body(json.loads(evidence_body(made.evidence(), codes))) == codes
