@@ -37,7 +37,7 @@ class Judge:
     """See the module."""
 
     name = "judge"
-    version = 1
+    version = 2  # 1 took evidence as it was; the rubric has a version of its own, which campaigns pin
     topic = "rollout"
     outputs: tuple[str, ...] = ("reward",)
 
@@ -63,9 +63,8 @@ class Judge:
             body = self._context.store.get_json(rollout.body)
             seen = self._context.store.get_json(rollout.evidence)
             evidence = evidence_from_body(seen)
-            fault = None if rubric == 1 and rollout.receipts is None else _receipt_fault(rollout, body, seen)
-            if fault is not None:
-                raise ReceiptsDoNotFit(fault)
+            if rubric > 1 or rollout.receipts is not None:
+                _check_receipts(rollout, body, evidence, codes_from_body(seen))
             grade = known.grade(key_from_json(body["key"]), evidence, rubric=rubric)
             event = scored(rollout, grade, evidence, rubric)
         except (ArtifactError, ValueError) as error:
@@ -84,25 +83,26 @@ class Judge:
         ]
 
 
-def _receipt_fault(rollout: RolloutCompleted, body: Mapping[str, Any], seen: Mapping[str, Any]) -> str | None:
-    """The first thing in which evidence, state and signed receipts do not fit; None where all does."""
+def _check_receipts(
+    rollout: RolloutCompleted, body: Mapping[str, Any], evidence: Evidence, codes: Sequence[str]
+) -> None:
+    """Raises ReceiptsDoNotFit naming the first thing in which evidence, state and signed receipts do not fit."""
     start = chain_start(
         group=rollout.group,
         rollout=rollout.rollout,
         body=rollout.body,
         workspace=digest({"inputs": body["inputs"], "files": body["files"]}),
     )
-    evidence = evidence_from_body(seen)
     faults = receipt_faults(
         rollout,
         evidence.receipts,
-        codes_from_body(seen),
+        codes,
         evidence.files,
         start=start,
         begun=decode_files(body["files"]),
     )
-    found = next(faults, None)
-    return None if found is None else f"{found[0]} is {found[1]!r}, and must be {found[2]!r}"
+    for field, found, wanted in faults:
+        raise ReceiptsDoNotFit(f"{field} is {found!r}, and must be {wanted!r}")
 
 
 def withheld(rollout: RolloutCompleted, reason: str, detail: str) -> RewardWithheld:

@@ -29,7 +29,7 @@ class Rollout:
     """See the module."""
 
     name = "rollout"
-    version = 1
+    version = 2  # 1 issued no receipts on the log
     topic = "group"
     outputs: tuple[str, ...] = ("rollout",)
 

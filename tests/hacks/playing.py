@@ -25,7 +25,7 @@ from tests.support.samples import sample
 
 MINI = MiniBenchmark()
 LIMITS = EpisodeLimits(
-    max_turns=7, call_timeout_s=1.5, call_memory_mib=512, workspace_mib=16, max_response_tokens=100_000
+    max_turns=7, call_timeout_s=4.0, call_memory_mib=512, workspace_mib=16, max_response_tokens=100_000
 )
 BASH = "#bash\n"
 Calls = Sequence[str]
