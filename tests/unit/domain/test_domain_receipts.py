@@ -97,8 +97,17 @@ def test_the_seal_binds_evidence_and_end() -> None:
     assert faults(links, sealed=seal(links), end="turn_limit") == {"seal"}
 
 
-@pytest.mark.parametrize(("breaches", "end", "fits"), [(0, "final", True), (1, "final", True), (2, "breach", True),
-                                                        (2, "final", False), (1, "breach", False), (3, "breach", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("breaches", "end", "fits"),
+    [
+        (0, "final", True),
+        (1, "final", True),
+        (2, "breach", True),
+        (2, "final", False),
+        (1, "breach", False),
+        (3, "breach", False),
+    ],
+)
 def test_a_rollout_ends_as_a_breach_after_two_and_only_then(breaches: int, end: str, fits: bool) -> None:
     links: list[Receipt] = []
     for number in range(4):
