@@ -327,7 +327,7 @@ def _rollout(log: Maker, cause: str, *, group: int, slot: int, index: int, state
         ordinal=index,
         key=ident(group),
         round=1,
-        cost=Cost(wall_s=1.5, sandbox_s=0.5, tokens_in=3, tokens_out=3),
+        cost=Cost(wall_s=1.5, sandbox_s=0.5, tokens_in=3, tokens_out=3, call_s=(0.25, 0.25)),
     )
     if reward is None:
         withheld = RewardWithheld(**place, reason="ArtifactError", detail="evidence is not there")
