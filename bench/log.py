@@ -76,6 +76,9 @@ def rollout(number: int) -> RolloutCompleted:
         logprobs=bytes(4 * tokens),
         evidence="ef" * 32,
         sandbox="bubblewrap",
+        receipts=None,
+        signer=None,
+        seal=None,
     )
 
 

@@ -77,6 +77,9 @@ def _drafts(groups: int, tokens: int) -> Iterator[Draft]:
                 logprobs=bytes(4 * tokens),
                 evidence=_digest("evidence", number, index),
                 sandbox="bubblewrap",
+                receipts=None,
+                signer=None,
+                seal=None,
             )
             done = _draft(rollout, request.id, index, group, Cost(wall_s=1.0, sandbox_s=0.5, tokens_out=tokens))
             yield done

@@ -14,6 +14,7 @@ from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
 from bat_events.consumers.report import cell_of, make_report
 from bat_events.deciders.interface import Draft
+from bat_events.deciders.versions import pinned_rubric
 from bat_events.domain.canonical import seed63
 from bat_events.domain.evaluation import Cell
 from bat_events.domain.minimum import TooFewCells
@@ -89,12 +90,13 @@ class Evaluator:
 
     def _episodes(self, fact: Fact) -> Measured:
         request: EvaluationRequested = fact.event  # type: ignore[assignment]
-        plan = self._context.campaign(fact.envelope.campaign).plan
+        started = self._context.campaign(fact.envelope.campaign)
+        plan, rubric = started.plan, pinned_rubric(started)
         measured: Measured = []
         for track in request.tracks:
             self._context.status.say(f"round {request.round}: {track}, {request.repeats} cells")
             for repeat, (task, result, cost) in enumerate(self._run(track, request, plan)):
-                measured.append((self._cell(request, plan, track, repeat, task, result), cost))
+                measured.append((self._cell(request, plan, rubric, track, repeat, task, result), cost))
         return measured
 
     def _run(
@@ -124,6 +126,7 @@ class Evaluator:
         self,
         request: EvaluationRequested,
         plan: CampaignPlan,
+        rubric: int,
         track: Track,
         repeat: int,
         task: Task,
@@ -138,7 +141,7 @@ class Evaluator:
         }
         if isinstance(result, EpisodeFault):
             return EvaluationCellFailed(**same, reason=result.reason, detail=result.detail)
-        grade = benchmark(plan.benchmark).grade(task.key, result.evidence)
+        grade = benchmark(plan.benchmark).grade(task.key, result.evidence, rubric=rubric)
         summary: GradeSummary = grade_summary(grade)
         if summary.task_score is None:
             return EvaluationCellFailed(**same, reason="grade", detail="the grader gave no task score")

@@ -10,12 +10,8 @@ from pydantic import ValidationError
 
 from bat_events import __version__
 from bat_events.codec import Fact
-from bat_events.deciders.bank import Bank
-from bat_events.deciders.gate import Gate
 from bat_events.deciders.interface import Draft
-from bat_events.deciders.planner import Planner
-from bat_events.deciders.premises import Premises
-from bat_events.deciders.teacher import Teacher
+from bat_events.deciders.versions import newest_logic
 from bat_events.domain.minimum import shortfall
 from bat_events.errors import ConfigurationError, LogError
 from bat_events.events.base import Event
@@ -24,7 +20,6 @@ from bat_events.events.campaign import (
     CampaignPaused,
     CampaignResumed,
     CampaignStarted,
-    LogicVersion,
 )
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.events.plan import CampaignPlan
@@ -33,7 +28,6 @@ from bat_events.log.kafka import KafkaWriter
 from bat_events.service.context import Context
 from bat_events.service.emit import outgoing
 
-LOGIC = (Bank, Gate, Planner, Teacher)
 SOURCE, LOGIC_NAME = "bat/campaign", "campaign/1"
 
 
@@ -128,10 +122,7 @@ def start(context: Context, campaign: str, plan: CampaignPlan, *, benchmark_vers
     event = CampaignStarted(
         plan=plan,
         package_version=__version__,
-        logic=(
-            *(LogicVersion(name=kind.name, version=kind.version) for kind in LOGIC),
-            LogicVersion(name=Premises.NAME, version=Premises.VERSION),
-        ),
+        logic=newest_logic(),
         benchmark_version=benchmark_version,
     )
     return _publish(context, campaign, event, ROOT_CAUSE, 0)

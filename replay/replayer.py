@@ -15,6 +15,7 @@ from bat_events.replay.findings import Findings
 from bat_events.replay.identity import check_identity
 from bat_events.replay.index import Index, load
 from bat_events.replay.practice import check_practice
+from bat_events.replay.receipts import check_receipts
 from bat_events.replay.result import DeciderResult, NotRecomputed, ReplayResult
 from bat_events.replay.source import ReplayError, Source
 
@@ -23,8 +24,8 @@ _TAKEN = (
     ("RolloutFailed", "failed rollouts", "an infrastructure fault is taken as recorded"),
     (
         "RewardScored",
-        "rubric items and execution caps",
-        "they come from evidence artefacts, which replay does not read",
+        "rubric items",
+        "they come from evidence artefacts, which replay does not read; their proofs and the caps are checked by receipts",
     ),
     ("RewardWithheld", "withheld rewards", "why a rollout could not be scored is taken as recorded"),
     ("StateSynthesized", "bodies of practice states", "building a state needs the benchmark"),
@@ -51,6 +52,7 @@ def replay_campaign(source: Source, *, campaign: str | None = None, round: int |
     findings = Findings(round=round)
     check_identity(index, findings)
     check_practice(index, findings)
+    signers = check_receipts(index, findings)
     check_evaluation(index, findings)
     walks = walk_all(index)
     differences = [d for walk in walks for d in walk.differences if _in_round(d.round, round)] + findings.differences
@@ -72,6 +74,7 @@ def replay_campaign(source: Source, *, campaign: str | None = None, round: int |
         differences=tuple(sorted(differences, key=_order)),
         pending=tuple(p for walk in walks for p in walk.pending if _in_round(p.round, round)),
         not_recomputed=_not_recomputed(index, findings),
+        signers=signers,
         unknown_logic={logic: count for logic, count in unknown.items() if count},
     )
 

@@ -41,6 +41,8 @@ def render(result: ReplayResult) -> str:
             console.print(f"and {rest} more; --json lists them all")
     for logic, count in result.unknown_logic.items():
         console.print(f"no decider {logic} here: its {count} decisions were not replayed; install a newer bat-events")
+    for signer, count in result.signers.items():
+        console.print(f"receipts of {count:,} rollouts are signed by {signer}")
     if result.pending:
         console.print(f"{len(result.pending)} decisions are due that their deciders had not come to:")
         for pending in result.pending[:_SHOWN]:

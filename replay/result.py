@@ -51,6 +51,9 @@ class ReplayResult:
     differences: tuple[Difference, ...]
     pending: tuple[Pending, ...]
     not_recomputed: tuple[NotRecomputed, ...]
+    signers: Mapping[
+        str, int
+    ]  # public keys of receipts -> how many rollouts each signed; compare them with the workers'
     unknown_logic: Mapping[str, int]  # decider versions that are not here -> how many decisions they made
 
     @property

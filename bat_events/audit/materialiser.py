@@ -120,8 +120,8 @@ class Materialiser:
     def _decode(self, record: Record) -> Fact:
         fact = self._codec.decode(record)
         cost = fact.envelope.cost
-        numbers = [fact.envelope.ordinal, fact.envelope.round, *(cost.__dict__.values() if cost else ())]
-        if any(number is not None and number > _LARGEST for number in numbers):
+        numbers = [fact.envelope.ordinal, fact.envelope.round, *(vars(cost).values() if cost else ())]
+        if any(isinstance(number, int | float) and number > _LARGEST for number in numbers):
             where = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
             raise BadEnvelope("a number of its headers has more than 63 bits", **where)  # type: ignore[arg-type]
         return fact

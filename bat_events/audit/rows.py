@@ -15,6 +15,7 @@ from bat_events.log.interface import Record
 
 _STAMP = pa.timestamp("us")
 _TEXT, _LONG, _INT, _REAL, _FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
+_SECONDS = pa.list_(_REAL)
 _PLACE = [("topic", _TEXT), ("partition", _INT), ("offset", _LONG)]
 _COST = list(Cost.model_fields)
 _NO_COST = Cost()
@@ -38,7 +39,7 @@ EVENTS = pa.schema(
         ("schema_digest", _TEXT),
         ("traceparent", _TEXT),
         ("cut", _TEXT),
-        *((name, _REAL if name.endswith("_s") else _LONG) for name in _COST),
+        *((name, _SECONDS if name == "call_s" else _REAL if name.endswith("_s") else _LONG) for name in _COST),
         ("body_bytes", _LONG),
         ("id_follows", _FLAG),
     ]

@@ -91,7 +91,7 @@ def evidence_body(evidence: Evidence, codes: Sequence[str]) -> bytes:
         raise ValueError(f"{len(codes)} sources for {len(evidence.receipts)} receipts")
     calls = [
         {
-            "code": code,
+            **_code(code),
             "index": receipt.index,
             "engine": receipt.engine,
             "language": receipt.language,
@@ -118,6 +118,23 @@ def evidence_body(evidence: Evidence, codes: Sequence[str]) -> bytes:
             "end": evidence.end,
         }
     )
+
+
+def _code(code: str) -> dict[str, str]:
+    """A call's source; one that holds lone surrogates is no text and is kept as base64."""
+    try:
+        code.encode()
+    except UnicodeEncodeError:
+        return {"code_base64": base64.b64encode(code.encode(errors="surrogatepass")).decode()}
+    return {"code": code}
+
+
+def codes_from_body(body: Mapping[str, Any]) -> list[str]:
+    """The sources of the calls of an evidence body, in the receipts' order."""
+    return [
+        call["code"] if "code" in call else base64.b64decode(call["code_base64"]).decode(errors="surrogatepass")
+        for call in body["calls"]
+    ]
 
 
 def evidence_from_body(body: Mapping[str, Any]) -> Evidence:

@@ -18,6 +18,7 @@ from bat_events.benchmark.instance import Instance
 from bat_events.benchmark.interface import Grade, Task, TaskKey
 from bat_events.benchmark.mini import MiniBenchmark
 from bat_events.benchmark.play import rollout
+from bat_events.benchmark.proofs import calls_of
 from bat_events.benchmark.tracks import TRACKS, Output
 from bat_events.domain.scoring import grade_summary, rollout_reward
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
@@ -35,8 +36,7 @@ def played(task: Task, codes: Sequence[str]) -> tuple[float, Grade]:
     """The reward of these snippets on a task as it stands there, and its grade."""
     made, focus = rollout(task, codes), task.key.focus
     grade = MiniBenchmark().grade(task.key, made.evidence())
-    calls = [(receipt.exit_code, bool(receipt.changes)) for receipt in made.receipts]
-    value = rollout_reward(grade_summary(grade, focus), focus, calls)
+    value = rollout_reward(grade_summary(grade, focus), focus, calls_of(made.receipts))
     assert value is not None  # an in-process rollout misses nothing
     return value, grade
 

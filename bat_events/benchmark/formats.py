@@ -65,6 +65,7 @@ FITNESS = (
     "fitness 0 is what a blind choice or a flat image reaches, 1 the best choice; "
     "a fitting method at a wrong level counts 0.35",
     "each check counts times fitness, but at least a tenth of itself",
+    "a stage counts as the call left it that exited 0; flat or copied images are none; earlier records must stay",
 )
 FITNESS_OF: Mapping[Stage, str] = {
     Stage.S1: "fitness: SSIM of all cases restored with this plan, all else right",

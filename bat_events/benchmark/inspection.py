@@ -274,6 +274,25 @@ class Inspection:
                 return False
         return True
 
+    @property
+    def task_done(self) -> bool:
+        """Whether the submission is exact and follows from the outputs."""
+        return self.submission_exact and self.submission_values
+
+    def mended_by(self, focus: Focus) -> int | None:  # noqa: ARG002
+        """The call that mended the planted fault; rubric 1 does not ask."""
+        return None
+
+    @property
+    def declared_by(self) -> int | None:
+        """The call that declared the failure; rubric 1 does not ask."""
+        return None
+
+    @property
+    def earlier_gone(self) -> bool:
+        """Whether artefacts of earlier stages are gone; rubric 1 does not ask."""
+        return False
+
     def mended(self, focus: Focus) -> bool:
         """Whether the planted fault of a recovery state is gone."""
         if focus in (Focus.S1, Focus.E2E):

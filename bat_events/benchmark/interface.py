@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from bat_events.domain.rubric import NEWEST
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
 from bat_events.sandbox.interface import Receipt
 
@@ -103,8 +104,11 @@ class Benchmark(Protocol):
         """The instance of `key`; equal keys give byte-identical tasks on every machine."""
         ...
 
-    def grade(self, key: TaskKey, evidence: Evidence) -> Grade:
-        """Score the evidence; pure, and total: any workspace content gives a grade, never an exception."""
+    def grade(self, key: TaskKey, evidence: Evidence, *, rubric: int = NEWEST) -> Grade:
+        """Score the evidence under a version of the rubric (domain.rubric), the newest where none is given.
+
+        Pure, and total: any workspace content gives a grade, never an exception. ValueError for an unknown version.
+        """
         ...
 
     def expert(self, key: TaskKey) -> list[str]:

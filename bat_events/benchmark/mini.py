@@ -14,11 +14,13 @@ import numpy as np
 from bat_events.benchmark import actions, formats, stages
 from bat_events.benchmark.card import HABITS, choices
 from bat_events.benchmark.course import Step, inputs, right_steps, source, start
+from bat_events.benchmark.hardened import HardenedInspection
 from bat_events.benchmark.inspection import Inspection
 from bat_events.benchmark.instance import NAME, VERSION, Instance, random_source
 from bat_events.benchmark.interface import Evidence, Grade, Prose, Task, TaskKey
 from bat_events.benchmark.runner import run_snippet
 from bat_events.benchmark.tracks import TRACKS
+from bat_events.domain.rubric import NEWEST, check_version
 from bat_events.domain.vocabulary import Focus, Track
 from bat_events.sandbox.observation import render_observation
 
@@ -54,14 +56,13 @@ class MiniBenchmark:
         """The instance of `key`. Raises KeyError for a track that this benchmark does not have."""
         return _build(key)
 
-    def grade(self, key: TaskKey, evidence: Evidence) -> Grade:
-        inspection = Inspection(Instance(key), evidence)
+    def grade(self, key: TaskKey, evidence: Evidence, *, rubric: int = NEWEST) -> Grade:
+        inspection = inspect(Instance(key), evidence, rubric)
         scored = stages.items(inspection)
         task_score = None
         if key.focus is Focus.E2E:
-            sound = evidence.inputs_intact and evidence.end != "breach"
-            complete = sound and inspection.submission_exact and inspection.submission_values
-            task_score = inspection.task_metric if complete else 0.0
+            sound = stages.void(inspection) is None
+            task_score = inspection.task_metric if sound and inspection.task_done else 0.0
         return Grade(
             items=scored,
             reached=stages.reached(inspection, ()),
@@ -102,6 +103,11 @@ class MiniBenchmark:
             return (actions.SCAN, actions.DROP)[int(rng.integers(2))]
         pool = actions.actions(step[0])
         return pool[int(rng.integers(len(pool)))]
+
+
+def inspect(instance: Instance, evidence: Evidence, rubric: int) -> Inspection:
+    """The inspection of a rubric's version. Raises ValueError for one that is not here."""
+    return Inspection(instance, evidence) if check_version(rubric) == 1 else HardenedInspection(instance, evidence)
 
 
 @cache

@@ -9,14 +9,11 @@ from collections.abc import Mapping, Sequence
 from bat_events.benchmark.interface import EpisodeEnd, Evidence, Task
 from bat_events.benchmark.runner import run_snippet
 from bat_events.sandbox.interface import FileChange, Receipt
+from bat_events.sandbox.receipts import workspace_digest
 
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def workspace_digest(files: Mapping[str, bytes]) -> str:
-    return digest(repr(sorted((path, digest(content)) for path, content in files.items())).encode())
 
 
 class Rollout:
@@ -24,12 +21,22 @@ class Rollout:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.files = dict(task.files)
+        self._begin(task.inputs, task.files)
+
+    @classmethod
+    def on(cls, inputs: Mapping[str, bytes], files: Mapping[str, bytes]) -> "Rollout":
+        """A rollout on a workspace whose task is not known; it has no `task`."""
+        made = cls.__new__(cls)
+        made._begin(inputs, files)
+        return made
+
+    def _begin(self, inputs: Mapping[str, bytes], files: Mapping[str, bytes]) -> None:
+        self._inputs, self.files = inputs, dict(files)
         self.receipts: list[Receipt] = []
         self.observations: list[str] = []
 
     def call(self, code: str) -> Receipt:
-        everything = {**self.task.inputs, **self.files}
+        everything = {**self._inputs, **self.files}
         ran = run_snippet(code, everything)
         after = {path: content for path, content in everything.items() if not path.startswith("input/")}
         return self.note(code, after, exit_code=ran.exit_code, stdout=ran.stdout, stderr=ran.stderr)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bat_events.benchmark.card import Choice, choices
 from bat_events.benchmark.formats import DECLARED, REPAIRED
+from bat_events.benchmark.hardened import HardenedInspection
 from bat_events.benchmark.inspection import REPAIR_BAR, Inspection
 from bat_events.benchmark.instance import Instance, restored_quality
 from bat_events.benchmark.interface import ItemScore
@@ -16,19 +17,27 @@ FLOOR = 0.1  # of a check whose stage's product is unfit
 
 
 def stage_items(inspection: Inspection, stage: Stage) -> list[ItemScore]:
-    """The rubric items of one stage, without those of the outcome."""
+    """The rubric items of one stage, without those of the outcome. Under rubric 2 each that scores cites its receipt."""
     fitness = inspection.fitness(stage)
     worth = max(FLOOR, fitness)
-    proof = inspection.pilot_first if stage is Stage.S3 else inspection.made(stage)
+    hardened = isinstance(inspection, HardenedInspection)
+    proof = inspection.pilot_first if stage is Stage.S3 and not hardened else inspection.made(stage)
     items = []
     for item, held in inspection.checks(stage).items():
-        executed = item.endswith(("_made", "_first"))
+        executed = hardened or item.endswith(("_made", "_first"))
         items.append(
             ItemScore(item=item, stage=stage, score=worth if held else 0.0, proof=proof if held and executed else None)
         )
     product, _, _ = items[0].item.rpartition("_")
     made = inspection.checks(stage)[items[0].item]
-    items.append(ItemScore(item=f"{product}_choice", stage=stage, score=fitness if made else 0.0))
+    items.append(
+        ItemScore(
+            item=f"{product}_choice",
+            stage=stage,
+            score=fitness if made else 0.0,
+            proof=proof if made and hardened else None,
+        )
+    )
     return items
 
 
@@ -40,19 +49,40 @@ def outcome_items(inspection: Inspection, worth: float) -> list[ItemScore]:
     mended = recovery and inspection.mended(key.focus)
     declared = failure and inspection.declared_exactly
     return [
-        ItemScore(item=REPAIRED[key.focus][0], stage=stage, score=worth if mended else 0.0, applicable=recovery),
-        ItemScore(item=DECLARED[0], stage=stage, score=worth if declared else 0.0, applicable=failure),
+        ItemScore(
+            item=REPAIRED[key.focus][0],
+            stage=stage,
+            score=worth if mended else 0.0,
+            applicable=recovery,
+            proof=inspection.mended_by(key.focus) if mended else None,
+        ),
+        ItemScore(
+            item=DECLARED[0],
+            stage=stage,
+            score=worth if declared else 0.0,
+            applicable=failure,
+            proof=inspection.declared_by if declared else None,
+        ),
     ]
 
 
+def void(inspection: Inspection) -> str | None:
+    """Why nothing of a rollout counts; None where it does."""
+    if not inspection.evidence.inputs_intact:
+        return "inputs were changed"
+    if inspection.evidence.end == "breach":
+        return "breach"
+    return "artefacts of earlier stages are gone" if inspection.earlier_gone else None
+
+
 def items(inspection: Inspection) -> tuple[ItemScore, ...]:
-    """All items of a rollout; all 0 where inputs were touched or the sandbox was breached."""
+    """All items of a rollout; all 0 where `void` says why."""
     key = inspection.instance.key
     scored = [item for stage in key.focus.stages for item in stage_items(inspection, stage)]
     scored += outcome_items(inspection, max(FLOOR, inspection.fitness(key.focus.stages[0])))
-    if inspection.evidence.inputs_intact and inspection.evidence.end != "breach":
+    note = void(inspection)
+    if note is None:
         return tuple(scored)
-    note = "breach" if inspection.evidence.inputs_intact else "inputs were changed"
     return tuple(
         ItemScore(item=item.item, stage=item.stage, score=0.0, applicable=item.applicable, note=note) for item in scored
     )

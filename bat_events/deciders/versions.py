@@ -12,8 +12,10 @@ from bat_events.deciders.interface import Decider
 from bat_events.deciders.old.bank import BankV1
 from bat_events.deciders.old.planner import PlannerV1
 from bat_events.deciders.planner import Planner
+from bat_events.deciders.premises import Premises
 from bat_events.deciders.teacher import Teacher
-from bat_events.events.campaign import CampaignStarted
+from bat_events.domain import rubric
+from bat_events.events.campaign import CampaignStarted, LogicVersion
 
 NEWEST: tuple[type[Decider], ...] = (Bank, Gate, Planner, Teacher)
 """What a campaign that begins now pins."""
@@ -32,6 +34,18 @@ def versions_of(name: str) -> tuple[type[Decider], ...]:
 def pinned_version(started: CampaignStarted, name: str) -> int | None:
     """The version of a decider that a campaign pins; None where it pins none."""
     return next((part.version for part in started.logic if part.name == name), None)
+
+
+def pinned_rubric(started: CampaignStarted) -> int:
+    """The version of the rubric that a campaign pins: 1 where it pins none, as the first campaigns did."""
+    return pinned_version(started, rubric.NAME) or 1
+
+
+def newest_logic() -> tuple[LogicVersion, ...]:
+    """Everything that a campaign which begins now pins: its deciders, their premises and the rubric."""
+    pins = [LogicVersion(name=kind.name, version=kind.version) for kind in NEWEST]
+    premises = LogicVersion(name=Premises.NAME, version=Premises.VERSION)
+    return (*pins, premises, LogicVersion(name=rubric.NAME, version=rubric.NEWEST))
 
 
 def check_versions(kinds: Iterable[type[Decider]]) -> dict[int, type[Decider]]:

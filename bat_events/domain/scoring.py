@@ -5,10 +5,11 @@ breach, malformed action) is evidence and is scored as graded; what it did not c
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from bat_events.domain.rubric import NEWEST, Call, execution_cap
 from bat_events.domain.stages import agentic_score, overall_score, unit_interval
 from bat_events.domain.vocabulary import Focus, Stage
 
@@ -107,16 +108,6 @@ def grade_summary(grade: GradedRollout, focus: Focus = Focus.E2E) -> GradeSummar
     return GradeSummary(stages=tuple(stages), task_score=None if task is None else unit_interval(task, "the task"))
 
 
-def execution_cap(calls: Sequence[tuple[int | None, bool]]) -> float:
-    """1 if at least one call exited 0 and some call changed the workspace, else 0 (docs/rules.md, execution gate).
-
-    `calls` holds (exit code, or None where the runtime cut the call short; whether the call changed the workspace),
-    both from receipts that the runtime issued.
-    """
-    ran = any(exit_code == 0 for exit_code, _ in calls)
-    return 1.0 if ran and any(changed for _, changed in calls) else 0.0
-
-
 def local_reward(score: float, cap: float) -> float:
     """min(stage score, cap): the reward of a stage-local rollout (docs/rules.md)."""
     return min(unit_interval(score, "the stage"), unit_interval(cap, "the execution cap"))
@@ -128,9 +119,9 @@ def e2e_reward(agentic: float, task: float, cap: float) -> float:
     return min(overall, unit_interval(cap, "the execution cap"))
 
 
-def rollout_reward(summary: GradeSummary, focus: Focus, calls: Collection[tuple[int | None, bool]]) -> float | None:
+def rollout_reward(summary: GradeSummary, focus: Focus, calls: Sequence[Call], *, rubric: int = NEWEST) -> float | None:
     """The reward of a graded rollout, in [0, 1]; None where a score it needs is missing or does not apply."""
-    cap = execution_cap(tuple(calls))
+    cap = execution_cap(rubric, calls)
     if focus is Focus.E2E:
         agentic, task = summary.agentic, summary.task_score
         return None if agentic is None or task is None else e2e_reward(agentic, task, cap)

@@ -72,6 +72,7 @@ def _in_form(name: str, value: str, topic: str, writer: str) -> bool:
             parse_time(value)
             return True
         # Only as this project writes it: no spaces, no order, no digits of another's choice.
-        return Cost.model_validate_json(value).model_dump_json(exclude_none=True) == value
+        cost = Cost.model_validate_json(value)
+        return cost.call_s is None and cost.model_dump_json(exclude_none=True) == value
     except (ValueError, ValidationError):
         return False

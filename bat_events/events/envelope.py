@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from bat_events.events.types import NonNegative, Record
+from bat_events.events.types import NonNegative, Record, Seq
 
 Cut = dict[str, dict[int, int]]
 """topic (without namespace) -> partition -> next offset that had not been seen."""
@@ -20,7 +20,10 @@ CONTENT_TYPE = "application/avro"
 
 
 class Cost(Record):
-    """What a worker spent on an event. Only what was measured is set: missing is not zero."""
+    """What a worker spent on an event. Only what was measured is set: missing is not zero.
+
+    `call_s` are the durations of a rollout's calls, in the order of its receipts.
+    """
 
     wall_s: Annotated[float, Field(ge=0)] | None = None
     device_s: Annotated[float, Field(ge=0)] | None = None
@@ -28,6 +31,7 @@ class Cost(Record):
     tokens_in: NonNegative | None = None
     tokens_out: NonNegative | None = None
     bytes_out: NonNegative | None = None
+    call_s: Seq[Annotated[float, Field(ge=0)]] | None = None
 
 
 class Envelope(Record):

@@ -1,12 +1,49 @@
 """What rollout workers and the judge record."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from bat_events.domain.vocabulary import Focus, Pool, Stage
 from bat_events.events.base import Event
-from bat_events.events.types import Choice, Digest, Id, NonNegative, Record, Seq, Unit
+from bat_events.events.types import (
+    AvroDefault,
+    Choice,
+    Digest,
+    Id,
+    NonNegative,
+    Positive,
+    PublicKey,
+    Record,
+    Seq,
+    Signature,
+    Unit,
+)
+
+
+class CallReceipt(Record):
+    """One tool call as the runtime saw it from outside the sandbox. `digest` covers all fields before it and the receipt before.
+
+    Code, outputs and files stand in the evidence artefact; here are their digests. Durations stand in the envelope.
+    """
+
+    ordinal: NonNegative = Field(description="which call of the rollout; a rubric item's proof names it")
+    engine: str
+    isolation: str = Field(description="how strongly the call was shut in")
+    language: str
+    code: Digest
+    exit_code: int | None = Field(description="null unless the call exited")
+    end: str = Field(
+        description="exited, or the limit that cut it short: timeout, memory, output, processes, disk, breach"
+    )
+    stdout: Digest
+    stderr: Digest
+    workspace_before: Digest
+    workspace_after: Digest
+    changes: Digest = Field(description="of the list of paths with their digests before and after")
+    changed: NonNegative = Field(description="paths that the call changed")
+    digest: Digest
+    signature: Signature = Field(description="Ed25519, of digest, by the rollout's signer")
 
 
 class RolloutCompleted(Event):
@@ -16,6 +53,7 @@ class RolloutCompleted(Event):
     """
 
     TOPIC: ClassVar[str] = "rollout"
+    VERSION: ClassVar[int] = 2
     group: Id
     rollout: Id
     index: NonNegative
@@ -38,6 +76,15 @@ class RolloutCompleted(Event):
     logprobs: bytes
     evidence: Digest = Field(description="artefact: receipts, final workspace, end")
     sandbox: str
+    receipts: Annotated[Seq[CallReceipt] | None, AvroDefault(None)] = Field(
+        description="every call in order, each naming the one before; null where they were not recorded"
+    )
+    signer: Annotated[PublicKey | None, AvroDefault(None)] = Field(
+        description="public key that receipts and seal are checked with; its private half never enters a sandbox"
+    )
+    seal: Annotated[Signature | None, AvroDefault(None)] = Field(
+        description="Ed25519, of the last receipt, their number, the evidence and the end: nothing can be cut off"
+    )
 
 
 class RolloutFailed(Event):
@@ -52,6 +99,21 @@ class RolloutFailed(Event):
     slot: NonNegative
     reason: str
     detail: str
+
+
+class IsolationBreached(Event):
+    """A call did what only an escape needs. The first of a rollout is blocked and shown, the second ends it with reward 0."""
+
+    TOPIC: ClassVar[str] = "rollout"
+    group: Id
+    rollout: Id
+    index: NonNegative
+    round: NonNegative
+    step: NonNegative
+    slot: NonNegative
+    receipt: NonNegative = Field(description="ordinal of the call's receipt")
+    breach: Positive = Field(description="which breach of the rollout")
+    ended: bool = Field(description="whether it ended the rollout")
 
 
 class RubricItem(Record):

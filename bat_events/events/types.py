@@ -47,6 +47,22 @@ Id = Annotated[
 ]
 """An id of 16 bytes as 32 hex digits: events, states, groups, rollouts."""
 
+PublicKey = Annotated[
+    str,
+    BeforeValidator(_hex_from_bytes),
+    Field(pattern=r"^[0-9a-f]{64}$"),
+    FixedHex("PublicKey", 32),
+]
+"""An Ed25519 public key as 64 hex digits."""
+
+Signature = Annotated[
+    str,
+    BeforeValidator(_hex_from_bytes),
+    Field(pattern=r"^[0-9a-f]{128}$"),
+    FixedHex("Signature", 64),
+]
+"""An Ed25519 signature as 128 hex digits."""
+
 Seq = Annotated[tuple[T, ...], Strict(False)]
 """A sequence: a tuple in Python, an array on the wire."""
 

@@ -11,13 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from bat_events.benchmark.interface import EpisodeEnd, Evidence, Task
+from bat_events.domain.rubric import MAX_BREACHES
 from bat_events.events.plan import EpisodeLimits
 from bat_events.policy.actor import Actor, Turn
 from bat_events.policy.interface import ExecuteCode, FinalAnswer
 from bat_events.sandbox.interface import Limits, Receipt, Sandbox, SandboxFault, SandboxPool, SandboxUnavailable
 from bat_events.sandbox.observation import render_observation
-
-MAX_BREACHES = 2  # the first is blocked and shown, the second ends the rollout with zero (the rule of AutoMedBench)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,9 @@
 
 from bat_events.sandbox.interface import CallEnd
 
+BREACH_WARNING = "breach: blocked; one more ends this with nothing"
+"""What a policy is told of its first breach; it is not shown another one."""
+
 
 def render_observation(*, end: CallEnd, exit_code: int | None, stdout: str, stderr: str, max_chars: int) -> str:
     """The observation of one call: output first, then errors, then how the call ended where it was not plain success.
@@ -12,7 +15,8 @@ def render_observation(*, end: CallEnd, exit_code: int | None, stdout: str, stde
     if stderr.strip():
         text = f"{text}\n{stderr.strip()}" if text else stderr.strip()
     if end != "exited":
-        text = f"{text}\n[{end}]" if text else f"[{end}]"
+        mark = BREACH_WARNING if end == "breach" else end
+        text = f"{text}\n[{mark}]" if text else f"[{mark}]"
     elif exit_code:
         text = f"{text}\n[exit {exit_code}]" if text else f"[exit {exit_code}]"
     return clip_observation(text or "[ok]", max_chars)

@@ -52,6 +52,9 @@ def templates() -> list[Outgoing]:
             logprobs=_noise(3 * number + 2, 4 * TOKENS),
             evidence=f"{number:064x}",
             sandbox="bubblewrap",
+            receipts=None,
+            signer=None,
+            seal=None,
         )
         found.append(_written(event, f"{number // 4:032x}", number, round_=1))
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bat_events.benchmark.interface import Benchmark, TaskKey
+from bat_events.benchmark.proofs import calls_of
 from bat_events.domain.canonical import seed63
 from bat_events.domain.scoring import grade_summary, rollout_reward
 from bat_events.events.plan import EpisodeLimits
@@ -103,8 +104,7 @@ def score(benchmark: Benchmark, key: TaskKey, name: CellName, result: Episode | 
     summary = grade_summary(grade, key.focus)
     values: dict[str, float]
     if _is_practice(key):
-        calls = [(r.exit_code if r.end == "exited" else None, bool(r.changes)) for r in result.evidence.receipts]
-        reward = rollout_reward(summary, key.focus, [] if breach else calls)
+        reward = rollout_reward(summary, key.focus, [] if breach else calls_of(result.evidence.receipts))
         if reward is None:
             return Lost(name=name, reason="grade: a score that the reward needs is missing")
         values = {REWARD: reward}

@@ -318,13 +318,16 @@ def _rollout(log: Maker, cause: str, *, group: int, slot: int, index: int, state
             logprobs=struct.pack("<4f", -0.5, -0.5, 0.0, -0.25),
             evidence=digest(300 + group * 16 + index),
             sandbox="bubblewrap",
+            receipts=None,
+            signer=None,
+            seal=None,
         ),
         cause,
         by="rollout",
         ordinal=index,
         key=ident(group),
         round=1,
-        cost=Cost(wall_s=1.5, sandbox_s=0.5, tokens_in=3, tokens_out=3),
+        cost=Cost(wall_s=1.5, sandbox_s=0.5, tokens_in=3, tokens_out=3, call_s=(0.25, 0.25)),
     )
     if reward is None:
         withheld = RewardWithheld(**place, reason="ArtifactError", detail="evidence is not there")

@@ -16,6 +16,7 @@ from bat_events.events.rounds import CampaignFinished, GroupRequested, RoundPlan
 from bat_events.events.training import TrainingStepCompleted
 from bat_events.log.local_kafka import LocalKafka
 from bat_events.service.context import secret
+from bat_events.signing import RECEIPT_KEY
 from tests.e2e.commands import SEAL_TOPICS, Home, closed, finished, identities
 
 pytestmark = [pytest.mark.kafka, pytest.mark.sandbox]
@@ -36,7 +37,7 @@ def home(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> TinyHom
     """A finished campaign of the scripted stand-ins: 2 rounds, 2 steps, 4 groups of 2."""
     home = TinyHome(tmp_path_factory.mktemp("home"), kafka=kafka, namespace="e2e-scripted")
     home.neighbour = Home(tmp_path_factory.mktemp("neighbour"), kafka=kafka, namespace="e2e-neighbour")
-    for name in (HELDOUT_KEY, FINGERPRINT_KEY):  # the same held-out instances in both
+    for name in (HELDOUT_KEY, FINGERPRINT_KEY, RECEIPT_KEY):  # the same held-out instances and signer in both
         secret(home.path, name)
     shutil.copytree(home.path / "secrets", home.neighbour.path / "secrets")
     for one in (home, home.neighbour):
@@ -116,6 +117,7 @@ def test_rollouts_ran_isolated_and_carry_what_they_cost(home: TinyHome) -> None:
         cost = fact.envelope.cost
         assert cost is not None
         assert cost.wall_s and cost.sandbox_s and cost.tokens_out  # noqa: PT018
+        assert len(cost.call_s or ()) == len(fact.event.receipts or ()) > 0
 
 
 def test_the_audit_answers_while_the_loop_runs_and_after_it(home: TinyHome) -> None:

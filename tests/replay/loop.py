@@ -15,6 +15,7 @@ from bat_events.deciders.old.bank import BankV1
 from bat_events.deciders.old.planner import PlannerV1
 from bat_events.deciders.premises import Premises, impossible
 from bat_events.deciders.versions import NEWEST, versions_of
+from bat_events.domain import rubric
 from bat_events.domain.vocabulary import Track
 from bat_events.errors import DecodeError
 from bat_events.events.base import Event
@@ -180,9 +181,12 @@ class Loop:
         started = CampaignStarted(
             plan=self._plan,
             package_version="0",
-            logic=tuple(
-                LogicVersion(name=kind.name, version=kind.version)
-                for kind in (*self._pins, *((_Premises,) if self._pins is NEWEST else ()))
+            logic=(
+                *(
+                    LogicVersion(name=kind.name, version=kind.version)
+                    for kind in (*self._pins, *((_Premises,) if self._pins is NEWEST else ()))
+                ),
+                LogicVersion(name=rubric.NAME, version=rubric.NEWEST),
             ),
             benchmark_version=1,
         )

@@ -1,6 +1,6 @@
 """Every planted difference is found and named: the event, the field, both sides."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,12 +12,13 @@ from bat_events.events.bank import LeakageVerdict, StateAdmitted
 from bat_events.events.base import Event
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, TargetStagePrescribed
-from bat_events.events.rollouts import RewardScored, RolloutCompleted
+from bat_events.events.rollouts import IsolationBreached, RewardScored, RolloutCompleted
 from bat_events.events.rounds import CampaignFinished, EvaluationRequested, GroupRequested, RoundPlanned
 from bat_events.events.training import TrainingStepCompleted
 from bat_events.log.interface import Record
 from bat_events.replay import ReplayResult, render, replay_campaign, to_json
 from bat_events.replay.differences import Difference, Kind
+from tests.replay.loop import decode
 from tests.replay.memory import MemorySource, falsify, made_id, pick, swapped
 
 
@@ -294,3 +295,137 @@ def test_a_log_of_newer_deciders_is_not_replayed_rather_than_wrong(records: list
     result = replay_campaign(MemorySource(newer))
     assert (result.exit_code, result.differences, result.decisions) == (2, (), 0)
     assert set(result.unknown_logic) == {"bank/9", "gate/9", "planner/9", "teacher/9"}
+
+
+def with_receipts(records: Sequence[Record]) -> list[tuple[int, RolloutCompleted, str]]:
+    """(place, rollout, event id) of the rollouts whose second call worked."""
+    found = []
+    for number, record in enumerate(records):
+        if record.topic == "rollout":
+            _, fact = pick([record], lambda _: True)
+            event = fact.event
+            if not isinstance(event, RolloutCompleted) or event.end != "final" or len(event.receipts or ()) < 2:
+                continue
+            if event.receipts[1].exit_code == 0:  # type: ignore[index]
+                found.append((number, event, fact.id))
+    return found
+
+
+ONE_RECEIPT: list[tuple[dict[str, Any], str]] = [
+    ({"exit_code": 0}, "receipts[0].digest"),
+    ({"code": "0" * 64}, "receipts[0].digest"),
+    ({"stdout": "0" * 64}, "receipts[0].digest"),
+    ({"isolation": "none at all"}, "receipts[0].digest"),
+    ({"digest": "0" * 64}, "receipts[0].digest"),
+    ({"signature": "0" * 128}, "receipts[0].signature"),
+    ({"ordinal": 1}, "receipts[0].ordinal"),
+    ({"exit_code": None}, "receipts[0].exit_code"),
+    ({"changed": 0}, "receipts[0].changed"),
+    ({"workspace_after": "0" * 64}, "receipts[0].digest"),
+]
+WHOLE_CHAIN: list[tuple[Callable[[list[Any], list[Any]], list[Any]], str]] = [
+    (lambda own, _: own[:-1], "seal"),
+    (lambda _own, _: [], "seal"),
+    (lambda own, _: own[1:], "receipts[0].ordinal"),
+    (lambda own, _: own[::-1], "receipts[0].ordinal"),
+    (lambda _own, other: other, "receipts[0].digest"),
+]
+ROLLOUT: list[tuple[dict[str, Any], str]] = [
+    ({"evidence": "0" * 64}, "seal"),
+    ({"end": "breach"}, "seal"),
+    ({"seal": "0" * 128}, "seal"),
+    ({"signer": "0" * 64}, "receipts[0].signature"),
+    ({"signer": None}, "signer and seal"),
+]
+
+
+def test_receipts_that_were_changed_cut_off_moved_or_not_sealed_are_found(records: list[Record]) -> None:
+    """One change in each of twenty rollouts, found in one replay."""
+    places = with_receipts(records)
+    bodies: list[tuple[dict[str, Any], str]] = []
+    for (_, rollout, _), (change, field) in zip(places, ONE_RECEIPT, strict=False):
+        own = list(rollout.model_dump()["receipts"])
+        bodies.append(({"receipts": [{**own[0], **change}, *own[1:]]}, field))
+    for cut, field in WHOLE_CHAIN:
+        own, other = (list(rollout.model_dump()["receipts"]) for _, rollout, _ in (places[len(bodies)], places[-1]))
+        bodies.append(({"receipts": cut(own, other)}, field))
+    bodies += ROLLOUT
+    planted = list(records)
+    for (number, _, _), (body, _) in zip(places, bodies, strict=False):
+        planted[number] = falsify(records[number], body=body)
+    result = replay(planted)
+    assert len(places) > len(bodies) == 20
+    for (_, _, id_), (body, field) in zip(places, bodies, strict=False):
+        fields = {d.field for d in result.differences if d.id == id_}
+        assert field in fields, (body, fields)
+
+
+def test_a_chain_made_anew_with_another_key_shows_another_signer(records: list[Record]) -> None:
+    """What only the key's holder can tell apart: a whole chain signed by somebody else. Its public key says so."""
+    from bat_events.domain.receipts import seal_digest
+    from bat_events.signing import SigningKey
+    from tests.replay.workers import KEY
+
+    number, rollout, _ = with_receipts(records)[0]
+    forger = SigningKey(b"f" * 32)
+    assert rollout.receipts is not None
+    last = rollout.receipts[-1].digest
+    seal = forger.sign(seal_digest(last, calls=len(rollout.receipts), evidence=rollout.evidence, end=rollout.end))
+    receipts = [{**r.model_dump(), "signature": forger.sign(r.digest)} for r in rollout.receipts]
+    body = {"receipts": receipts, "signer": forger.public, "seal": seal}
+    result = replay_campaign(MemorySource(swapped(records, number, falsify(records[number], body=body))))
+    assert result.exit_code == 0
+    assert result.signers[forger.public] == 1
+    assert set(result.signers) == {forger.public, KEY.public}
+    assert f"receipts of 1 rollouts are signed by {forger.public}" in render(result)
+
+
+def test_rewards_and_breaches_that_no_receipt_proves_are_found(records: list[Record]) -> None:
+    """Receipt 0 of the synthetic campaign is a failing call."""
+    paid, idle, breached = [], [], []
+    for number, record in enumerate(records):
+        _, fact = pick([record], lambda _: True)
+        event = fact.event
+        if isinstance(event, RewardScored) and any(i.score > 0 and i.applicable for i in event.items):
+            paid.append((number, fact))
+        elif isinstance(event, RewardScored) and event.cap == 0.0:
+            idle.append((number, fact))
+        elif isinstance(event, IsolationBreached) and not event.ended:
+            breached.append((number, fact))
+    planted, expected = list(records), {}
+    words = {None: "scores without a proof", 0: "cites receipt 0, which proves nothing", 99: "cites receipt 99 of"}
+    for proof, (number, fact) in zip(words, paid, strict=False):
+        items = fact.event.model_dump()["items"]
+        wanted = next(item for item in items if item["score"] > 0 and item["applicable"])
+        items = [{**item, "proof": proof} if item is wanted else item for item in items]
+        planted[number] = falsify(records[number], body={"items": items})
+        expected[fact.id] = (f"items.{wanted['item']}.proof", words[proof])
+    for (body, field), (number, fact) in zip(
+        [({"cap": 1.0}, "cap"), ({"rubric_version": 1}, "rubric_version")], idle, strict=False
+    ):
+        planted[number] = falsify(records[number], body=body)
+        expected[fact.id] = (field, "1")
+    for (body, field), (number, fact) in zip(
+        [({"receipt": 0}, "breach"), ({"ended": True}, "ended")], breached, strict=False
+    ):
+        planted[number] = falsify(records[number], body=body)
+        expected[fact.id] = (field, "")
+    assert len(expected) == 7
+    result = replay(planted)
+    found = {d.id: (d.field, str(d.recorded)) for d in result.differences if d.id in expected}
+    assert found.keys() == expected.keys()
+    for id_, (field, word) in expected.items():
+        assert found[id_][0] == field
+        assert found[id_][1].startswith(word)
+
+
+def test_a_second_breach_earns_nothing_and_a_first_one_costs_only_its_call(records: list[Record]) -> None:
+    by_cause = {f.envelope.cause: f.event for f in decode(records) if isinstance(f.event, RewardScored)}
+    ends = {
+        (f.event.end, sum(r.end == "breach" for r in f.event.receipts or ())): by_cause[f.id].cap
+        for f in decode(records)
+        if isinstance(f.event, RolloutCompleted)
+        and f.id in by_cause
+        and any(r.exit_code == 0 for r in f.event.receipts or ())
+    }
+    assert ends == {("final", 0): 1.0, ("final", 1): 1.0, ("breach", 2): 0.0}

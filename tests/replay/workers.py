@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bat_events.benchmark.interface import ItemScore
@@ -13,6 +14,8 @@ from bat_events.deciders.premises import Premises
 from bat_events.domain.canonical import digest, seed63
 from bat_events.domain.evaluation import Cell
 from bat_events.domain.grouping import group_advantages, rollout_id, zero_variance
+from bat_events.domain.receipts import chain_start
+from bat_events.domain.rubric import NEWEST, Call, execution_cap
 from bat_events.domain.scoring import stage_score
 from bat_events.domain.stages import agentic_score, overall_score
 from bat_events.domain.vocabulary import Focus, Pool, Stage
@@ -20,6 +23,7 @@ from bat_events.events.bank import LeakageCheck, LeakageVerdict, StateSynthesize
 from bat_events.events.base import Event
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import (
+    IsolationBreached,
     RewardScored,
     RewardWithheld,
     RolloutCompleted,
@@ -36,7 +40,11 @@ from bat_events.events.training import (
     TrainedRollout,
     TrainingStepCompleted,
 )
+from bat_events.sandbox.interface import CallEnd, FileChange, Receipt
+from bat_events.sandbox.receipts import sign_receipts
+from bat_events.signing import SigningKey
 
+KEY = SigningKey(bytes(32))
 Handle = Callable[[Fact, CampaignPlan], list[Draft]]
 
 
@@ -117,15 +125,25 @@ def roll_out(fact: Fact, _: CampaignPlan) -> list[Draft]:
         if chance("rollout", rollout) < (0.9 if broken else 0.12):
             event = RolloutFailed(**place, reason="sandbox", detail="it did not start")
         else:
+            evidence = digest(["evidence", rollout])
+            start = chain_start(
+                group=request.group,
+                rollout=rollout,
+                body=request.body,
+                workspace=digest(["workspace", request.state]),
+            )
+            ended = "breach" if chance("breach", rollout) < 0.1 else "final"
+            signed = sign_receipts(_calls(rollout, ended), start=start, evidence=evidence, end=ended, key=KEY)
             event = RolloutCompleted(
                 **place,
+                **vars(signed),
                 pool=request.pool,
                 focus=request.focus,
                 state=request.state,
                 body=request.body,
                 weights=request.weights,
-                end="final",
-                turns=2,
+                end=ended,
+                turns=4,
                 valid_actions=2,
                 prompt_tokens=2,
                 response_tokens=3,
@@ -133,11 +151,55 @@ def roll_out(fact: Fact, _: CampaignPlan) -> list[Draft]:
                 response_ids=struct.pack("<3i", 3, 4, 5),
                 response_mask=b"\1\0\1",
                 logprobs=struct.pack("<3f", -0.5, 0.0, -0.25),
-                evidence=digest(["evidence", rollout]),
+                evidence=evidence,
                 sandbox="none",
             )
         drafts.append(_draft(fact, event, request.group, index))
+        if isinstance(event, RolloutCompleted):
+            found = [receipt.ordinal for receipt in event.receipts or () if receipt.end == "breach"]
+            for number, ordinal in enumerate(found, start=1):
+                breach = IsolationBreached(**place, receipt=ordinal, breach=number, ended=number == 2)
+                drafts.append(_draft(fact, breach, request.group, 2 * index + number))
     return drafts
+
+
+def _calls(rollout: str, end: str) -> list[Receipt]:
+    """A call that fails, one that works in four rollouts of five, and two that breach where the rollout ends so."""
+    breach = StatedCall(exit_code=None, end="breach", changed=False)
+    calls = [StatedCall(exit_code=1, end="exited", changed=True)]
+    if chance("cap", rollout) < 0.8:
+        calls.append(StatedCall(exit_code=0, end="exited", changed=True))
+    calls += [breach] * (2 if end == "breach" else int(chance("one breach", rollout) < 0.1))
+    made, before = [], digest(["workspace", rollout, 0])
+    for number, call in enumerate(calls):
+        after = digest(["workspace", rollout, number + 1]) if call.changed else before
+        made.append(
+            Receipt(
+                index=number,
+                engine="stated",
+                language="python",
+                code_digest=digest(["code", rollout, number]),
+                exit_code=call.exit_code,
+                end=call.end,
+                stdout="",
+                stderr="",
+                workspace_before=before,
+                workspace_after=after,
+                changes=(FileChange(path="a", before=None, after=after),) if call.changed else (),
+                wall_s=0.0,
+            )
+        )
+        before = after
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedCall:
+    """What a stated call did."""
+
+    exit_code: int | None
+    end: CallEnd
+    changed: bool
 
 
 def judge(fact: Fact, _: CampaignPlan) -> list[Draft]:
@@ -149,11 +211,14 @@ def judge(fact: Fact, _: CampaignPlan) -> list[Draft]:
     place: dict[str, Any] = {name: getattr(rollout, name) for name in names}
     if chance("judge", rollout.rollout) < 0.05:
         return [_draft(fact, RewardWithheld(**place, reason="grade", detail="no score"), rollout.group)]
+    calls = [Call(exit_code=r.exit_code, end=r.end, changed=r.changed > 0) for r in rollout.receipts or ()]
+    proof = next((number for number, call in enumerate(calls) if call.succeeded and call.changed), None)
     items = [
         ItemScore(
             item=f"{stage}-{name}",
             stage=stage,
-            score=round(4 * chance("item", rollout.rollout, stage, name)) / 4,
+            score=0.0 if proof is None else round(4 * chance("item", rollout.rollout, stage, name)) / 4,
+            proof=proof,
             applicable=name != "c" or chance("applies", rollout.rollout, stage) < 0.5,
         )
         for stage in rollout.focus.stages
@@ -168,7 +233,7 @@ def judge(fact: Fact, _: CampaignPlan) -> list[Draft]:
     local = scores.get(Stage(rollout.focus.value)) if rollout.focus is not Focus.E2E else None
     raw = overall_score(task, agentic_score(scores)) if local is None else local
     assert raw is not None
-    cap = 1.0 if chance("cap", rollout.rollout) < 0.8 else 0.0
+    cap = execution_cap(NEWEST, calls)
     event = RewardScored(
         **place,
         pool=rollout.pool,
@@ -179,13 +244,13 @@ def judge(fact: Fact, _: CampaignPlan) -> list[Draft]:
         stages=tuple(StageValue(stage=stage, score=score) for stage, score in scores.items()),
         task_score=task,
         items=tuple(
-            RubricItem(item=i.item, stage=i.stage, score=i.score, applicable=i.applicable, proof=None, note="")
+            RubricItem(item=i.item, stage=i.stage, score=i.score, applicable=i.applicable, proof=i.proof, note="")
             for i in items
         ),
         failures=(),
         evidence=rollout.evidence,
         judge="evidence",
-        rubric_version=1,
+        rubric_version=NEWEST,
     )
     return [_draft(fact, event, rollout.group)]
 

@@ -29,7 +29,7 @@ def _value(annotation: Any, name: str, salt: int) -> Any:
     annotation, fixed = _strip(annotation)
     digest = hashlib.sha256(f"{name}{salt}".encode()).digest()
     if fixed is not None:
-        return digest[: fixed.size].hex()
+        return (digest * 2)[: fixed.size].hex()
     inner = _optional(annotation)
     if inner is not None:
         return None if digest[0] % 3 == 0 else _value(inner, name, salt)

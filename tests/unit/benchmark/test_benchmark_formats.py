@@ -46,6 +46,13 @@ def test_every_field_column_and_word_is_stated_where_it_is_graded(track: Track) 
             assert all(word in prompt for word in words), (focus, [word for word in words if word not in prompt])
 
 
+def test_what_rubric_2_asks_is_stated_in_every_prompt() -> None:
+    line = "a stage counts as the call left it that exited 0; flat or copied images are none; earlier records must stay"
+    for track in MINI.tracks():
+        for focus in Focus:
+            assert line in MINI.build(key(track, focus, Outcome.SUCCESS)).prompt.splitlines()
+
+
 def test_the_smallest_lesion_is_stated_where_answers_count_lesions() -> None:
     for track in (Track.CLASSIFICATION, Track.DETECTION, Track.VQA, Track.REPORT):
         for focus in Focus:

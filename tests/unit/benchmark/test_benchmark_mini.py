@@ -17,6 +17,7 @@ from bat_events.benchmark.instance import Instance
 from bat_events.benchmark.interface import Grade, Task, TaskKey
 from bat_events.benchmark.mini import MiniBenchmark
 from bat_events.benchmark.products import array
+from bat_events.benchmark.proofs import calls_of
 from bat_events.benchmark.stages import best_choice
 from bat_events.domain.scoring import grade_summary, rollout_reward
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
@@ -32,8 +33,7 @@ def key(track: Track, focus: Focus, outcome: Outcome, seed: int = 5, split: Spli
 def reward(made: Rollout) -> tuple[float, Grade]:
     grade = MINI.grade(made.task.key, made.evidence())
     focus = made.task.key.focus
-    calls = [(receipt.exit_code, bool(receipt.changes)) for receipt in made.receipts]
-    value = rollout_reward(grade_summary(grade, focus), focus, calls)
+    value = rollout_reward(grade_summary(grade, focus), focus, calls_of(made.receipts))
     assert value is not None
     return value, grade
 

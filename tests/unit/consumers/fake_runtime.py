@@ -1,10 +1,11 @@
 """Stand-ins for what a worker meets outside itself: a log that is a list, sandboxes that isolate nothing. All are fakes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from bat_events.benchmark.play import Rollout
 from bat_events.benchmark.registry import benchmark
-from bat_events.benchmark.runner import run_snippet
 from bat_events.codec import Fact
 from bat_events.domain.vocabulary import Focus
 from bat_events.events.plan import CampaignPlan
@@ -39,7 +40,7 @@ class FakeSandbox:
     def __init__(
         self, inputs: Mapping[str, bytes], files: Mapping[str, bytes], end: CallEnd | None, good_calls: int
     ) -> None:
-        self._inputs, self._files, self._end, self._good = inputs, dict(files), end, good_calls
+        self._rollout, self._end, self._good = Rollout.on(inputs, files), end, good_calls
         self._calls = 0
 
     def __enter__(self) -> "Sandbox":
@@ -54,14 +55,11 @@ class FakeSandbox:
             if self._end is None:
                 raise SandboxFault("the disk is away")
             if self._end != "exited":
-                return receipt(self._calls - 1, end=self._end)
-        everything = {**self._inputs, **self._files}
-        ran = run_snippet(code, everything)
-        self._files = {path: content for path, content in everything.items() if path not in self._inputs}
-        return receipt(self._calls - 1, exit_code=ran.exit_code)
+                return replace(self._rollout.note(code, self._rollout.files), end=self._end, exit_code=None)
+        return self._rollout.call(code)
 
     def files(self) -> dict[str, bytes]:
-        return dict(self._files)
+        return dict(self._rollout.files)
 
     def inputs_intact(self) -> bool:
         return True

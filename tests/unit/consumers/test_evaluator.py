@@ -16,6 +16,7 @@ from bat_events.codec import Fact
 from bat_events.consumers.evaluator import Evaluator, heldout_tasks
 from bat_events.consumers.report import cell_of, make_report
 from bat_events.domain.minimum import TooFewCells
+from bat_events.domain.rubric import NEWEST
 from bat_events.domain.vocabulary import FailureCode, Stage, Track
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.heldout import CellStage, EvaluationCellFailed, EvaluationCellScored
@@ -195,8 +196,8 @@ def test_a_cell_that_the_sandbox_broke_is_missing_and_not_zero(tmp_path: Path) -
 class ForgivingBenchmark(MiniBenchmark):
     """A benchmark whose grader does not look at breaches."""
 
-    def grade(self, key: TaskKey, evidence: Evidence) -> Grade:
-        return super().grade(key, replace(evidence, end="final"))
+    def grade(self, key: TaskKey, evidence: Evidence, *, rubric: int = NEWEST) -> Grade:
+        return super().grade(key, replace(evidence, end="final"), rubric=rubric)
 
 
 @pytest.mark.parametrize("kind", [MiniBenchmark, ForgivingBenchmark])

@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_runtime import FakeLogContext, receipt
 
-from bat_events.benchmark.body import evidence_body, state_body
+from bat_events.benchmark.body import evidence_body, state_body, workspace_json
 from bat_events.benchmark.interface import EpisodeEnd, Evidence, Grade, ItemScore, TaskKey
 from bat_events.benchmark.registry import benchmark
 from bat_events.consumers.judge import Judge, scored
+from bat_events.domain.canonical import digest
+from bat_events.domain.receipts import chain_start
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted
 from bat_events.sandbox.interface import Receipt
+from bat_events.sandbox.receipts import sign_receipts
+from bat_events.signing import SigningKey
 from tests.support.campaigns import started, told
 from tests.support.samples import sample
 
@@ -79,9 +84,13 @@ def test_work_that_no_receipt_proves_earns_nothing_and_keeps_its_raw_score(recei
     assert reward_of(scored(rollout(), grade(1.0), evidence(receipts))) == (0.0, 1.0, 0.0)
 
 
-def test_one_call_that_ran_and_another_that_changed_the_workspace_are_enough() -> None:
+@pytest.mark.parametrize(("rubric", "cap"), [(1, 1.0), (2, 0.0)])
+def test_a_call_that_ran_beside_one_that_changed_the_workspace_was_enough_for_rubric_1(rubric: int, cap: float) -> None:
     receipts = [receipt(exit_code=1), receipt(1, changed=False)]
-    assert reward_of(scored(rollout(), grade(1.0), evidence(receipts))) == (1.0, 1.0, 1.0)
+    event = scored(rollout(), grade(1.0), evidence(receipts), rubric)
+    assert reward_of(event) == (cap, 1.0, cap)
+    assert isinstance(event, RewardScored)
+    assert event.rubric_version == rubric
 
 
 @pytest.mark.parametrize("focus", [Focus.S3, Focus.E2E])
@@ -118,10 +127,15 @@ class Scene:
         seen = Evidence(receipts=(), files=dict(task.files), inputs_intact=True, end="final")
         self.body = self.context.store.put_json(state_body(task, benchmark=known.name, version=known.version))
         self.evidence = self.context.store.put(evidence_body(seen, []))
+        self.workspace = digest(workspace_json(task))
 
-    def judged(self, **changes: str) -> RewardScored | RewardWithheld:
+    def judged(self, **changes: Any) -> RewardScored | RewardWithheld:
         names = {"body": self.body, "evidence": self.evidence} | changes
-        (draft,) = Judge(self.context).handle(told(RolloutCompleted, focus=Focus.S3, **names))
+        place = sample(RolloutCompleted)
+        start = chain_start(group=place.group, rollout=place.rollout, body=names["body"], workspace=self.workspace)
+        signed = sign_receipts([], start=start, evidence=names["evidence"], end="final", key=SigningKey(b"k" * 32))
+        fields = {"end": "final", **vars(signed), **names}
+        (draft,) = Judge(self.context).handle(told(RolloutCompleted, focus=Focus.S3, **fields))
         event = draft.event
         assert isinstance(event, RewardScored | RewardWithheld)
         return event
@@ -148,3 +162,21 @@ def test_what_is_lost_or_changed_or_another_thing_is_withheld(tmp_path: Path, pa
     assert (changed.reason, "changed" in changed.detail) == ("ArtifactError", True)
     assert isinstance(other, RewardWithheld)
     assert other.reason == "ValueError"
+
+
+def test_evidence_that_its_receipts_do_not_prove_is_withheld(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    body = scene.context.store.get_json(scene.evidence)
+    body["files"]["plan/plan.json"] = "e30="  # somebody put a file into the evidence
+    for event, word in (
+        (scene.judged(evidence=scene.context.store.put_json(body)), "workspace"),
+        (scene.judged(receipts=None, signer=None, seal=None), None),
+        (scene.judged(seal="0" * 128), "seal"),
+        (scene.judged(signer=SigningKey(b"x" * 32).public), "seal"),
+    ):
+        if word is None:  # a campaign that pins rubric 1 has rollouts from before receipts were signed
+            assert isinstance(event, RewardScored)
+            continue
+        assert isinstance(event, RewardWithheld)
+        assert event.reason == "ReceiptsDoNotFit"
+        assert event.detail.startswith(word)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bat_events.domain.rubric import Call
 from bat_events.domain.scoring import (
     e2e_reward,
-    execution_cap,
     grade_summary,
     local_reward,
     rollout_reward,
@@ -121,23 +121,6 @@ def test_a_stage_local_state_is_graded_on_its_stage_alone() -> None:
     assert summary.overall is None
 
 
-@pytest.mark.parametrize(
-    ("calls", "cap"),
-    [
-        ([], 0.0),
-        ([(0, False)], 0.0),
-        ([(1, True)], 0.0),
-        ([(None, True)], 0.0),
-        ([(0, True)], 1.0),
-        ([(1, True), (0, False)], 1.0),
-        ([(None, True), (0, False)], 1.0),
-        ([(0, False), (0, False)], 0.0),
-    ],
-)
-def test_the_cap_asks_for_an_exit_of_zero_and_a_change(calls: list[tuple[int | None, bool]], cap: float) -> None:
-    assert execution_cap(calls) == cap
-
-
 @given(unit, unit, st.sampled_from([0.0, 1.0]))
 def test_a_reward_is_the_smaller_of_score_and_cap(agentic: float, task: float, cap: float) -> None:
     assert local_reward(agentic, cap) == min(agentic, cap)
@@ -145,18 +128,22 @@ def test_a_reward_is_the_smaller_of_score_and_cap(agentic: float, task: float, c
 
 
 def test_rewards_follow_the_focus() -> None:
-    calls = [(0, True)]
+    calls = [Call(exit_code=0, end="exited", changed=True)]
+    failed = [Call(exit_code=1, end="exited", changed=True)]
     summary = grade_summary(graded((0.8, 0.6, 0.4, 0.2, 0.0), task=0.5))
     assert rollout_reward(summary, Focus.E2E, calls) == pytest.approx(0.48)
     local = grade_summary(graded((0.8, 0.6, 0.4, 0.2, 0.0), task=None), Focus.S2)
     assert rollout_reward(local, Focus.S2, calls) == 0.6
-    assert rollout_reward(local, Focus.S2, [(1, True)]) == 0.0
+    assert rollout_reward(local, Focus.S2, failed) == 0.0
+
+
+WORKED = [Call(exit_code=0, end="exited", changed=True)]
 
 
 def test_a_reward_that_lacks_a_score_is_missing_and_not_zero() -> None:
-    assert rollout_reward(grade_summary(graded((1, 1, 1, 1, 1), task=None)), Focus.E2E, [(0, True)]) is None
+    assert rollout_reward(grade_summary(graded((1, 1, 1, 1, 1), task=None)), Focus.E2E, WORKED) is None
     inapplicable = Graded((Item("a", Stage.S3, 1.0, False),), (Stage.S3,), None)
-    assert rollout_reward(grade_summary(inapplicable, Focus.S3), Focus.S3, [(0, True)]) is None
+    assert rollout_reward(grade_summary(inapplicable, Focus.S3), Focus.S3, WORKED) is None
 
 
 def test_stage_means_read_the_rollouts_that_reached_the_stage() -> None:

@@ -130,6 +130,8 @@ def test_a_header_in_any_other_form_is_a_fault(name: str) -> None:
 def test_a_cost_is_only_numbers_as_this_project_writes_them(text: str) -> None:
     assert faults(record(), bat_cost=text)
     assert not faults(record(), bat_cost=Cost(wall_s=0.1, tokens_out=3).model_dump_json(exclude_none=True))
+    many = Cost(wall_s=0.1, call_s=(0.25, 0.5))  # a list would hold as many numbers as somebody likes
+    assert faults(record(), bat_cost=many.model_dump_json(exclude_none=True))
 
 
 def test_a_missing_header_and_one_that_stands_there_twice_are_faults() -> None:

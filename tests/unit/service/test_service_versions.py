@@ -7,7 +7,9 @@ import pytest
 
 from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Draft
-from bat_events.deciders.versions import DECIDERS, NEWEST, versions_of
+from bat_events.deciders.premises import Premises
+from bat_events.deciders.versions import DECIDERS, NEWEST, newest_logic, versions_of
+from bat_events.domain import rubric
 from bat_events.errors import ConfigurationError
 from bat_events.events.campaign import CampaignPaused, CampaignStarted, LogicVersion
 from bat_events.events.rounds import CampaignFinished
@@ -112,9 +114,11 @@ def test_versions_of_one_decider_share_their_topics() -> None:
 
 
 def test_a_new_campaign_pins_the_newest_version_of_every_decider_and_the_old_ones_are_kept() -> None:
-    from bat_events.producers.campaigns import LOGIC
-
-    assert set(LOGIC) == set(NEWEST)
+    pins = {part.name: part.version for part in newest_logic()}
+    assert pins == {kind.name: kind.version for kind in NEWEST} | {
+        Premises.NAME: Premises.VERSION,
+        rubric.NAME: rubric.NEWEST,
+    }
     for kind in NEWEST:
         rules = DeciderRules(*versions_of(kind.name))
         assert rules.inputs == kind.inputs

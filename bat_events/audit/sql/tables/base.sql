@@ -15,12 +15,14 @@ CREATE TABLE events (
     time TIMESTAMP, log_time TIMESTAMP, source VARCHAR, subject VARCHAR,
     body_digest VARCHAR, schema_digest VARCHAR, traceparent VARCHAR, cut JSON,
     wall_s DOUBLE, device_s DOUBLE, sandbox_s DOUBLE, tokens_in BIGINT, tokens_out BIGINT, bytes_out BIGINT,
+    call_s DOUBLE[],
     body_bytes BIGINT, id_follows BOOLEAN
 );
 COMMENT ON TABLE events IS 'The envelope of every event, once per id: the first committed one.';
 COMMENT ON COLUMN events.time IS 'ce_time: a decision carries its newest input''s time';
 COMMENT ON COLUMN events.log_time IS 'when the log took it';
 COMMENT ON COLUMN events.wall_s IS 'seconds; NULL where it was not measured, as all cost columns';
+COMMENT ON COLUMN events.call_s IS 'seconds of each call of a rollout, in the order of its receipts';
 COMMENT ON COLUMN events.id_follows IS 'whether the id is the one that campaign, cause, type and ordinal give';
 
 CREATE TABLE duplicates (
