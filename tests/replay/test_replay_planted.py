@@ -294,3 +294,16 @@ def test_a_log_of_newer_deciders_is_not_replayed_rather_than_wrong(records: list
     result = replay_campaign(MemorySource(newer))
     assert (result.exit_code, result.differences, result.decisions) == (2, (), 0)
     assert set(result.unknown_logic) == {"bank/9", "gate/9", "planner/9", "teacher/9"}
+
+
+def test_an_item_that_scores_more_than_evidence_and_model_allow_is_found(records: list[Record]) -> None:
+    number, fact = pick(
+        records, lambda f: isinstance(f.event, RewardScored) and any(i.score > 0.25 for i in f.event.items)
+    )
+    item = next(i for i in fact.event.items if i.score > 0.25)  # type: ignore[attr-defined]
+    said = {"item": item.item, "asked": 1.0, "cap": 0.25, "judgement": "0" * 64}
+    changed = falsify(records[number], body={"texts": [said]})
+    found = of(replay(swapped(records, number, changed)), fact.id, Kind.FACT)
+    assert (found.field, found.recorded, found.recomputed) == (f"items.{item.item}.score", item.score, 0.25)
+    bounded = falsify(records[number], body={"texts": [{**said, "cap": item.score}]})
+    assert replay_campaign(MemorySource(swapped(records, number, bounded))).exit_code == 0

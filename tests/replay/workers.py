@@ -186,6 +186,8 @@ def judge(fact: Fact, _: CampaignPlan) -> list[Draft]:
         evidence=rollout.evidence,
         judge="evidence",
         rubric_version=1,
+        model=None,
+        texts=(),
     )
     return [_draft(fact, event, rollout.group)]
 
