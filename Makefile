@@ -37,9 +37,9 @@ types: $(READY) ## mypy, strict
 unit: $(READY) ## all tests, two files at a time, each process with a broker of its own (ARGS="tests/kafka -x" for some)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-soak: $(READY) ## the broker and crash tests SOAK=10 times over
+soak: $(READY) ## the broker and crash tests, and what takes long, SOAK=10 times over
 	@for round in $$(seq $(SOAK)); do echo "soak: round $$round of $(SOAK)"; \
-		$(BIN)/python -m pytest tests/kafka tests/simulation $(ARGS); done
+		$(BIN)/python -m pytest tests/kafka tests/simulation tests/soak $(ARGS); done
 
 bench: $(READY) ## list the benchmarks, or run one (NAME=...)
 ifdef NAME

@@ -8,6 +8,7 @@ folder or any fsspec address. Each plane has a root of its own.
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from pathlib import Path
@@ -35,11 +36,7 @@ class ArtifactStore:
         digest = hashlib.sha256(content).hexdigest()
         path = self._path(digest)
         if not self._fs.exists(path):
-            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            temporary = f"{path}.{uuid.uuid4().hex}.tmp"
-            with self._fs.open(temporary, "wb") as file:
-                file.write(content)
-            self._fs.mv(temporary, path)
+            self._write(path, content)
         return digest
 
     def put_json(self, value: Any) -> str:
@@ -67,6 +64,21 @@ class ArtifactStore:
     def has(self, digest: str) -> bool:
         """Whether the digest is stored."""
         return bool(self._fs.exists(self._path(digest)))
+
+    def remember(self, key: str, digest: str) -> None:
+        """Note which artefact answers a key of 64 hex digits. The first note stays; of two made at once, either may."""
+        path = self._note(key)
+        if not self._fs.exists(path):
+            self._write(path, digest.encode())
+
+    def recall(self, key: str) -> str | None:
+        """The digest noted under a key; None where there is none, or no digest."""
+        try:
+            with self._fs.open(self._note(key), "rb") as file:
+                noted = str(file.read(65), "ascii", "replace")
+        except FileNotFoundError:
+            return None
+        return noted if re.fullmatch("[0-9a-f]{64}", noted) else None
 
     def put_folder(self, folder: Path) -> str:
         """Store a folder of regular files; returns its manifest's digest. Raises ArtifactError on links and specials."""
@@ -105,6 +117,16 @@ class ArtifactStore:
     def drop_cached(self, digest: str) -> None:
         """Remove a materialised folder from the cache."""
         shutil.rmtree(self._cache / digest, ignore_errors=True)
+
+    def _write(self, path: str, content: bytes) -> None:
+        self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+        with self._fs.open(temporary, "wb") as file:
+            file.write(content)
+        self._fs.mv(temporary, path)
+
+    def _note(self, key: str) -> str:
+        return f"{self._root}/notes/{key[:2]}/{key}"
 
     def _path(self, digest: str) -> str:
         return f"{self._root}/{digest[:2]}/{digest}"

@@ -7,7 +7,7 @@ Nested fields are named with two underscores: BAT_KAFKA__PARTITIONS=8. BAT_KAFKA
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import yaml
 from pydantic import (
@@ -124,37 +124,70 @@ class EvaluationSettings(_Part):
         return names
 
 
-class SynthesisSettings(_Part):
-    """Who words the published text of practice states: the benchmark itself, or a model behind an OpenAI-compatible
-    address (docs/bank.md)."""
+class ModelSettings(_Part):
+    """A model behind an OpenAI-compatible address, and how it is asked."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://[^@\s?#]+$")] | None = Field(
-        default=None, description="base address with its /v1; unset: the benchmark's own wording, nothing is asked"
+        default=None, description="base address with its /v1; unset: nothing is asked"
     )
     model: Annotated[str, Field(pattern=r"^[!-~]{1,100}$")] | None = Field(
         default=None, description="the model's name; goes on the log"
     )
     api_key: SecretStr | None = Field(default=None, description="better in a file, which no environment shows")
     api_key_file: Path | None = Field(default=None, description="file that holds the key alone, mode 0600")
-    concurrency: Annotated[int, Field(ge=1, le=64)] = Field(default=4, description="calls at once for one state")
+    concurrency: Annotated[int, Field(ge=1, le=64)] = Field(default=4, description="calls at once, of one process")
+    requests_per_minute: Annotated[float, Field(gt=0.0)] | None = Field(
+        default=None, description="calls of one process, evenly spaced; unset: no limit but the server's"
+    )
     timeout_s: Annotated[float, Field(gt=0.0)] = Field(default=60.0, description="for one whole call")
     retries: Annotated[int, Field(ge=0)] = Field(default=3, description="further calls after one that failed")
     retry_wait_s: Annotated[float, Field(ge=0.0)] = Field(
-        default=1.0, description="before the first further call, twice as long before each next one, at most 30"
+        default=1.0,
+        description="before the first further call, twice as long before each next one, at most 30; a longer Retry-After of "
+        "the server is kept to, up to 60",
     )
+    temperature: Annotated[float, Field(ge=0.0, le=2.0)] = Field(default=0.0, description="of the model's sampling")
+    max_tokens: Annotated[int, Field(ge=64)] = Field(default=1024, description="of one reply")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.endpoint is None) != (self.model is None):
+            raise ValueError("endpoint and model belong together: give both, or neither")
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ValueError("api_key and api_key_file are both given: give one")
+        return self
+
+
+class SynthesisSettings(ModelSettings):
+    """Who words the published text of practice states: the benchmark itself, or a model (docs/bank.md)."""
+
     pause_s: Annotated[float, Field(gt=0.0)] = Field(
         default=30.0, description="when all calls failed: how long the state stays unserved before it is tried again"
     )
     temperature: Annotated[float, Field(ge=0.0, le=2.0)] = Field(default=0.8, description="of the model's sampling")
     max_tokens: Annotated[int, Field(ge=64)] = Field(default=2048, description="of one reply, about eight sentences")
 
-    @model_validator(mode="after")
-    def _whole(self) -> "SynthesisSettings":
-        if (self.endpoint is None) != (self.model is None):
-            raise ValueError("endpoint and model belong together: give both, or neither")
-        if self.api_key is not None and self.api_key_file is not None:
-            raise ValueError("api_key and api_key_file are both given: give one")
-        return self
+
+class JudgeModelSettings(ModelSettings):
+    """A model that judges texts within what the evidence allows (docs/judge.md)."""
+
+    max_chars: Annotated[int, Field(ge=1000)] = Field(
+        default=24_000, description="of a transcript that is shown; what is in excess is left out between its parts"
+    )
+
+
+class ShadowSettings(JudgeModelSettings):
+    """A second judge that is asked about a sample and has no say."""
+
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        default=0.1, description="of the rollouts, chosen by a hash of their ids"
+    )
+
+
+class JudgeSettings(JudgeModelSettings):
+    """Who scores what text must settle: the evidence alone (no endpoint), or a model below it (docs/judge.md)."""
+
+    shadow: ShadowSettings = ShadowSettings()
 
 
 class EmbeddingSettings(_Part):
@@ -203,6 +236,7 @@ class Settings(BaseSettings):
     evaluation: EvaluationSettings = EvaluationSettings()
     synthesis: SynthesisSettings = SynthesisSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
+    judge: JudgeSettings = JudgeSettings()
     artifacts: str | None = Field(default=None, description="fsspec address of the training plane's artefacts")
     heldout_artifacts: str | None = Field(default=None, description="fsspec address of the held-out plane's artefacts")
     canaries: Path | None = Field(
@@ -282,8 +316,8 @@ def load_settings(**overrides: object) -> Settings:
 def _secret(field: str, given: object) -> bool:
     """Whether a value may hold a secret and is not to be shown: keys, addresses, and the part of the tree that has them."""
     last = field.rpartition(".")[2]
-    return field.startswith("synthesis") and (
-        last in ("synthesis", "endpoint") or "key" in last or isinstance(given, dict)
+    return field.startswith(("synthesis", "judge")) and (
+        last in ("synthesis", "judge", "shadow", "endpoint") or "key" in last or isinstance(given, dict)
     )
 
 

@@ -106,6 +106,8 @@ def reward(number: int) -> RewardScored:
         evidence="ef" * 32,
         judge="evidence",
         rubric_version=1,
+        model=None,
+        texts=(),
     )
 
 

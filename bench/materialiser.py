@@ -100,6 +100,8 @@ def _drafts(groups: int, tokens: int) -> Iterator[Draft]:
                 evidence=rollout.evidence,
                 judge="evidence",
                 rubric_version=1,
+                model=None,
+                texts=(),
             )
             yield _draft(reward, done.id, 0, group, Cost(wall_s=0.25))
 

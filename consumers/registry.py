@@ -11,6 +11,7 @@ from bat_events.deciders.teacher import Teacher
 from bat_events.errors import ConfigurationError
 from bat_events.service.context import Context
 from bat_events.service.services import Builder, Service, decider, join, reactor, worker
+from bat_events.settings import JudgeModelSettings
 
 
 def instance_name() -> str:
@@ -55,7 +56,26 @@ def _rollout(context: Context) -> Service:
 def _judge(context: Context) -> Service:
     from bat_events.consumers.judge import Judge
 
-    return worker(context, Judge(context), instance=instance_name())
+    settings, name = context.settings.judge, instance_name()
+    if settings.endpoint is None and settings.shadow.endpoint is None:
+        return worker(context, Judge(context), instance=name)
+    from bat_events.consumers.shadow_judge import ShadowJudge
+    from bat_events.consumers.text_judge import TextJudge
+
+    closers = []
+
+    def model(of: JudgeModelSettings, part: str) -> TextJudge:
+        made = TextJudge(of, context.stop, context.store, part=part)
+        closers.append(made.close)
+        return made
+
+    text = None if settings.endpoint is None else model(settings, "judge")
+    service = worker(context, Judge(context, text), instance=name)
+    if settings.shadow.endpoint is not None:
+        shadow = ShadowJudge(context, model(settings.shadow, "judge.shadow"))
+        service = join(service, worker(context, shadow, instance=f"{name}-s", group="judge-shadow"))
+    service.closers += closers
+    return service
 
 
 def _evaluator(context: Context) -> Service:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from bat_events.codec import Fact
+from bat_events.deciders.breaker import Breaker
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.groups import GroupOutcomes
 from bat_events.domain.grouping import group_id
@@ -10,7 +11,7 @@ from bat_events.events.base import Event
 from bat_events.events.corpus import CorpusBuilt, CorpusScanned
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import RolloutCompleted
-from bat_events.events.rounds import CampaignFinished, PlannedSlot, RoundPlanned
+from bat_events.events.rounds import CampaignFinished, PlannedSlot, PlannedStep, RoundBroken, RoundPlanned
 from bat_events.events.training import (
     CheckpointProduced,
     TrainingFailed,
@@ -28,6 +29,7 @@ class TrainerState:
     groups: GroupOutcomes = field(default_factory=GroupOutcomes)
     rollouts: dict[str, dict[int, RolloutCompleted]] = field(default_factory=dict)
     planned: dict[int, tuple[str, RoundPlanned]] = field(default_factory=dict)
+    broken: dict[tuple[int, int], RoundBroken] = field(default_factory=dict)
     produced: dict[int, CheckpointProduced] = field(default_factory=dict)
     steps: dict[tuple[int, int], TrainingStepCompleted] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
@@ -35,14 +37,21 @@ class TrainerState:
     scanned: CorpusScanned | None = None
     finished: bool = False
     failed: bool = False
+    breaker: Breaker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.breaker = Breaker(self.campaign)
 
     def apply(self, fact: Fact) -> None:
         """Fold an input."""
         self.controls.apply(fact)
         self.groups.apply(fact)
+        self.breaker.apply(fact)
         event = fact.event
         if isinstance(event, RoundPlanned):
             self.planned.setdefault(event.round, (fact.id, event))
+        elif isinstance(event, RoundBroken):
+            self.broken.setdefault((event.round, event.step), event)
         elif isinstance(event, RolloutCompleted):
             if event.round not in self.produced:
                 self.rollouts.setdefault(event.group, {}).setdefault(event.index, event)
@@ -110,6 +119,9 @@ class TrainerState:
         if len(done) == len(planned.steps):
             return ""
         step = planned.steps[len(done)]
+        if self._breaks(number, step):
+            word = self.broken.get((number, step.step))
+            return None if word is None else broken_off(word)  # the planner says it, and has not yet
         ready = True
         for slot in step.slots:
             group = self.group_of(number, step.step, slot)
@@ -117,6 +129,13 @@ class TrainerState:
                 return f"step {step.step} slot {slot.slot}: {self.plan.group_attempts} groups could not be trained"
             ready = ready and group is not None
         return step.step if ready else None
+
+    def _breaks(self, number: int, step: PlannedStep) -> bool:
+        """Whether the planner breaks the round off in this step: judged here too, so that no step is trained meanwhile."""
+        if self.plan is None or self.plan.breaker is None:
+            return False
+        wave = self.breaker.wave(number, step, self.plan.group_size)
+        return wave is not None and wave.breaks(self.plan.breaker.max_missing)
 
     def group_of(self, number: int, step: int, slot: PlannedSlot) -> str | None:
         """The group to train in a slot: None while it is not settled, "" when every try was used up."""
@@ -166,3 +185,12 @@ class TrainerState:
     def _forget(self, number: int) -> None:
         for group in [g for g, rows in self.rollouts.items() if any(r.round == number for r in rows.values())]:
             del self.rollouts[group]
+
+
+def broken_off(event: RoundBroken) -> str:
+    """Why a round was broken off, in words."""
+    reasons = ", ".join(f"{reason.count} {reason.kind} ({reason.reason})" for reason in event.reasons)
+    return (
+        f"broken off: {event.missing} of {event.rollouts} rollouts of step {event.step} have no reward, "
+        f"{event.max_missing:.0%} are allowed: {reasons}"
+    )

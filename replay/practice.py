@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from bat_events.codec import Fact
 from bat_events.deciders.groups import GroupOutcomes
 from bat_events.domain.grouping import TIE, group_advantages, group_id, rollout_id, zero_variance
+from bat_events.domain.judging import bounded
 from bat_events.domain.scoring import stage_score
 from bat_events.domain.stages import agentic_score, overall_score
 from bat_events.domain.vocabulary import Focus, Pool, Stage
 from bat_events.events.bank import LeakageVerdict, StateSynthesized, SynthesisFailed
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
-from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RolloutFailed
+from bat_events.events.rollouts import RewardScored, RewardShadowed, RewardWithheld, RolloutCompleted, RolloutFailed
 from bat_events.events.rounds import PlannedStep, RoundPlanned
 from bat_events.events.training import TrainedGroup, TrainingStepCompleted
 from bat_events.replay.findings import Findings, Side
@@ -44,6 +45,13 @@ def check_practice(index: Index, findings: Findings) -> None:
         elif isinstance(event, RewardScored):
             same = _like_cause(fact, index, (*_ROLLOUT, "pool", "focus", "evidence"))
             findings.check("rewards against their rubric items", fact, [*same, *_reward(event)])
+        elif isinstance(event, RewardShadowed):
+            same = _like_cause(fact, index, (*_ROLLOUT, "focus"))
+            findings.check(
+                "shadowed rewards against their rollouts",
+                fact,
+                [*same, ("reason", event.reward is None, bool(event.reason))],
+            )
         elif isinstance(event, RewardWithheld):
             findings.check("withheld rewards against their rollouts", fact, _like_cause(fact, index, _ROLLOUT))
     _check_steps(index, findings, judged)
@@ -103,7 +111,10 @@ def _reward(event: RewardScored) -> list[Side]:
         unreached = score is None or recorded.get(stage) == 0.0
         expected[stage] = 0.0 if unreached or score is None else score
     raw = _raw(event.focus, recorded, event.task_score)
+    scores = {item.item: item.score for item in event.items}
+    bounds = [(f"items.{t.item}.score", scores.get(t.item), bounded(t.asked, t.cap)) for t in event.texts]
     return [
+        *bounds,
         ("stages", {s.value: v for s, v in recorded.items()}, {s.value: v for s, v in expected.items()}),
         ("raw", event.raw, raw),
         ("reward", event.reward, min(event.raw, event.cap)),

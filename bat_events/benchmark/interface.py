@@ -77,6 +77,15 @@ class Grade:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextItem:
+    """A rubric item that only reading can settle. A judge may lower its score on the text's account, and never raise it."""
+
+    item: str
+    question: str  # what the score in [0, 1] says; from the benchmark
+    text: str  # what the policy wrote; never empty
+
+
+@dataclass(frozen=True, kw_only=True)
 class Prose:
     """The sentences of a track and focus that a model may word otherwise, and the words in them that every wording keeps."""
 
@@ -109,6 +118,10 @@ class Benchmark(Protocol):
 
         Pure, and total: any workspace content gives a grade, never an exception. ValueError for an unknown version.
         """
+        ...
+
+    def texts(self, key: TaskKey, evidence: Evidence) -> Sequence[TextItem]:
+        """The items of `grade` that a text must settle, those whose text is there; none where work alone is graded."""
         ...
 
     def expert(self, key: TaskKey) -> list[str]:

@@ -17,8 +17,9 @@ from bat_events.benchmark.course import Step, inputs, right_steps, source, start
 from bat_events.benchmark.hardened import HardenedInspection
 from bat_events.benchmark.inspection import Inspection
 from bat_events.benchmark.instance import NAME, VERSION, Instance, random_source
-from bat_events.benchmark.interface import Evidence, Grade, Prose, Task, TaskKey
+from bat_events.benchmark.interface import Evidence, Grade, Prose, Task, TaskKey, TextItem
 from bat_events.benchmark.runner import run_snippet
+from bat_events.benchmark.texts import mini_texts
 from bat_events.benchmark.tracks import TRACKS
 from bat_events.domain.rubric import NEWEST, check_version
 from bat_events.domain.vocabulary import Focus, Track
@@ -69,6 +70,9 @@ class MiniBenchmark:
             task_score=task_score,
             failures=stages.failures(inspection, scored),
         )
+
+    def texts(self, key: TaskKey, evidence: Evidence) -> Sequence[TextItem]:
+        return mini_texts(key, evidence)
 
     def expert(self, key: TaskKey) -> list[str]:
         return [source(step) for step in right_steps(Instance(key))]

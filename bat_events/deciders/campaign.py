@@ -10,7 +10,7 @@ from bat_events.events.boundary import EvaluationReported
 from bat_events.events.fact import Fact
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, TargetStagePrescribed
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RolloutFailed
-from bat_events.events.rounds import CampaignFinished, GroupRequested, RoundPlanned
+from bat_events.events.rounds import CampaignFinished, GroupRequested, RoundBroken, RoundPlanned
 from bat_events.events.training import CheckpointProduced, ColdStartCompleted, TrainingFailed, TrainingStepCompleted
 
 TOPICS = (
@@ -41,6 +41,7 @@ class RoundView:
     failed: int = 0
     rewards: int = 0
     withheld: int = 0
+    broken: RoundBroken | None = None
     produced: CheckpointProduced | None = None
     report: EvaluationReported | None = None
     decision: CheckpointPromoted | CheckpointHeld | None = None
@@ -82,6 +83,8 @@ class CampaignView:
             view.target, view.corrective = event.target_stage, event.corrective
         elif isinstance(event, RoundPlanned):
             self._round(event.round).steps_planned = len(event.steps)
+        elif isinstance(event, RoundBroken):
+            self._round(event.round).broken = event
         elif isinstance(event, TrainingStepCompleted):
             self._round(event.round).steps[event.step] = event
         elif isinstance(event, CheckpointProduced):
@@ -138,6 +141,10 @@ class CampaignView:
         view = self.rounds[max(self.rounds)]
         if view.produced is not None and view.decision is None:
             return f"round {view.number}: evaluating"
+        if view.broken is not None and view.produced is None:
+            return (
+                f"round {view.number}: broken off, {view.broken.missing} of {view.broken.rollouts} rewards are missing"
+            )
         if view.steps_planned:
             return f"round {view.number}: step {len(view.steps)} of {view.steps_planned}, target {view.target}"
         return f"round {view.number + 1}: planning"

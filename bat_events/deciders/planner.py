@@ -4,7 +4,9 @@ CheckpointProduced          -> EvaluationRequested, naming its comparators
 TargetStagePrescribed, bank -> RoundPlanned, once the bank has every state that the round draws and has retired those that
                                earlier rounds drew
 RoundPlanned, steps, lag    -> GroupRequested for each slot of the steps that may be sampled now
-an untrainable group        -> GroupRequested again, with the next attempt
+an untrainable group        -> GroupAbandoned; GroupRequested again, with the next attempt, once the step's first groups are
+                               settled and the breaker held
+too many missing rewards    -> RoundBroken: nothing more of that round is sampled (deciders.breaker)
 a promotion decision        -> RoundCompleted; after the last one CampaignFinished
 """
 
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from bat_events.deciders.bank import pool_mix
+from bat_events.deciders.breaker import Breaker
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.groups import GroupOutcomes
 from bat_events.deciders.interface import Draft
@@ -27,9 +30,11 @@ from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, Targ
 from bat_events.events.rounds import (
     CampaignFinished,
     EvaluationRequested,
+    GroupAbandoned,
     GroupRequested,
     PlannedSlot,
     PlannedStep,
+    RoundBroken,
     RoundCompleted,
     RoundPlanned,
 )
@@ -42,7 +47,7 @@ class Planner:
     """Folds everything that lets work begin; see the module."""
 
     name: ClassVar[str] = "planner"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = (
         "campaign",
         "bank.ready",
@@ -65,12 +70,14 @@ class Planner:
         self._promotions: dict[int, tuple[str, Promotion]] = {}
         self._failures: dict[int, str] = {}
         self._groups = GroupOutcomes()
+        self._breaker = Breaker(campaign)
         self._plans: dict[int, RoundPlanned] = {}
 
     def apply(self, fact: Fact) -> None:
         """See Decider.apply."""
         self._controls.apply(fact)
         self._groups.apply(fact)
+        self._breaker.apply(fact)
         event = fact.event
         if isinstance(event, StateAdmitted):
             cell = SourceCell(event.focus, event.track, event.outcome)
@@ -103,6 +110,7 @@ class Planner:
             sorted(self._promotions.items()),
             sorted(self._failures.items()),
             self._groups.state(),
+            self._breaker.state(),
         )
 
     def required(self) -> Sequence[Draft]:
@@ -120,6 +128,7 @@ class Planner:
                 break
             drafts.append(planned)
             drafts += self._requests(planned, plan)
+            drafts += self._broken(planned, plan)
         return drafts
 
     def _draft(self, event: Any, cause: str, ordinal: int, number: int | None, key: str | None = None) -> Draft:
@@ -228,21 +237,52 @@ class Planner:
                 if (event.round, behind) not in self._steps:
                     return
                 _, cause, before = self._steps[(event.round, behind)]
-                if not before.healthy:
+                if not before.healthy or not self._may_go_on(event, behind, plan):
                     return
                 weights = before.weights
             for slot in step.slots:
-                yield from self._slot(event.round, step.step, len(step.slots), slot, cause, weights, plan)
+                yield from self._slot(event, step, slot, cause, weights, plan)
+
+    def _may_go_on(self, planned: RoundPlanned, trained: int, plan: CampaignPlan) -> bool:
+        """Whether the breaker held in all steps up to one that was trained."""
+        return all(self._held(planned.round, step, plan) for step in planned.steps[: trained + 1])
+
+    def _held(self, number: int, step: PlannedStep, plan: CampaignPlan) -> bool:
+        """Whether a step's first groups are settled, few enough of their rewards missing."""
+        if plan.breaker is None:
+            return True
+        wave = self._breaker.wave(number, step, plan.group_size)
+        return wave is not None and not wave.breaks(plan.breaker.max_missing)
+
+    def _broken(self, planned: Draft, plan: CampaignPlan) -> Iterator[Draft]:
+        event: RoundPlanned = planned.event  # type: ignore[assignment]
+        if plan.breaker is None:
+            return
+        for step in event.steps:
+            wave = self._breaker.wave(event.round, step, plan.group_size)
+            if wave is not None and wave.breaks(plan.breaker.max_missing):
+                broken = RoundBroken(
+                    round=event.round,
+                    step=step.step,
+                    rollouts=wave.rollouts,
+                    missing=wave.missing,
+                    max_missing=plan.breaker.max_missing,
+                    reasons=wave.reasons,
+                )
+                yield self._draft(broken, planned.id, step.step, event.round)
 
     def _slot(
-        self, number: int, step: int, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
+        self, planned: RoundPlanned, step: PlannedStep, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
     ) -> Iterator[Draft]:
+        number, width = planned.round, len(step.slots)
         for attempt in range(plan.group_attempts):
-            group = group_id(self._campaign, number, step, slot.slot, attempt)
+            if attempt > 0 and not self._may_replace(number, step, plan):
+                return
+            group = group_id(self._campaign, number, step.step, slot.slot, attempt)
             event = GroupRequested(
                 group=group,
                 round=number,
-                step=step,
+                step=step.step,
                 slot=slot.slot,
                 attempt=attempt,
                 pool=slot.pool,
@@ -254,10 +294,32 @@ class Planner:
                 seed=group_seed(plan.seed, group),
                 size=plan.group_size,
             )
-            ordinal = (step * width + slot.slot) * plan.group_attempts + attempt
-            yield self._draft(event, cause, ordinal, number, key=group)
+            ordinal = (step.step * width + slot.slot) * plan.group_attempts + attempt
+            requested = self._draft(event, cause, ordinal, number, key=group)
+            yield requested
             if not self._groups.untrainable(group, plan.group_size):
                 return
+            yield from self._abandoned(requested, plan)
+
+    def _may_replace(self, number: int, step: PlannedStep, plan: CampaignPlan) -> bool:
+        """Whether untrainable groups of a step may be asked for again."""
+        return self._held(number, step, plan)
+
+    def _abandoned(self, requested: Draft, plan: CampaignPlan) -> Iterator[Draft]:
+        """That a group is not trained, and why."""
+        asked: GroupRequested = requested.event  # type: ignore[assignment]
+        reasons = self._breaker.reasons([asked.group])
+        event = GroupAbandoned(
+            group=asked.group,
+            round=asked.round,
+            step=asked.step,
+            slot=asked.slot,
+            attempt=asked.attempt,
+            size=plan.group_size,
+            rewards=plan.group_size - sum(reason.count for reason in reasons),
+            reasons=reasons,
+        )
+        yield self._draft(event, requested.id, 0, asked.round, key=asked.group)
 
     def _finish(self, plan: CampaignPlan) -> Iterator[Draft]:
         completed, best = 0, None

@@ -10,7 +10,7 @@ from bat_events.deciders.bank import Bank
 from bat_events.deciders.gate import Gate
 from bat_events.deciders.interface import Decider
 from bat_events.deciders.old.bank import BankV1
-from bat_events.deciders.old.planner import PlannerV1
+from bat_events.deciders.old.planner import PlannerV1, PlannerV2
 from bat_events.deciders.planner import Planner
 from bat_events.deciders.premises import Premises
 from bat_events.deciders.teacher import Teacher
@@ -20,7 +20,7 @@ from bat_events.events.campaign import CampaignStarted, LogicVersion
 NEWEST: tuple[type[Decider], ...] = (Bank, Gate, Planner, Teacher)
 """What a campaign that begins now pins."""
 
-OLD: tuple[type[Decider], ...] = (BankV1, PlannerV1)
+OLD: tuple[type[Decider], ...] = (BankV1, PlannerV2, PlannerV1)
 
 DECIDERS: dict[str, type[Decider]] = {f"{kind.name}/{kind.version}": kind for kind in (*NEWEST, *OLD)}
 """As events name them in `bat_logic`, such as `planner/1`."""

@@ -20,6 +20,7 @@ class CampaignStarted(Event):
     """A campaign begins with these settings and these versions of the rules; nothing that follows may change them."""
 
     TOPIC: ClassVar[str] = "campaign"
+    VERSION: ClassVar[int] = 2
     plan: CampaignPlan
     package_version: str
     logic: Seq[LogicVersion]

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from bat_events.domain.vocabulary import Track
-from bat_events.events.types import Choice, NonNegative, Positive, Record, Seq, Unit
+from bat_events.events.types import AvroDefault, Choice, NonNegative, Positive, Record, Seq, Unit
 
 
 class GateMode(StrEnum):
@@ -109,6 +109,14 @@ class HealthPlan(Record):
     max_zero_variance: Unit = 0.6
 
 
+class BreakerPlan(Record):
+    """When a round is broken off because infrastructure keeps failing."""
+
+    max_missing: Unit = Field(
+        default=0.5, description="share of a step's first rollouts that may have no reward; more breaks the round off"
+    )
+
+
 class CampaignPlan(Record):
     """One training run: what is practised, how much, and by which rules it is judged."""
 
@@ -134,3 +142,4 @@ class CampaignPlan(Record):
     cold_start: ColdStartPlan = ColdStartPlan()
     grpo: GrpoPlan = GrpoPlan()
     health: HealthPlan = HealthPlan()
+    breaker: Annotated[BreakerPlan | None, AvroDefault(None)] = BreakerPlan()

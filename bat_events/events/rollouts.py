@@ -134,10 +134,20 @@ class StageValue(Record):
     score: Unit
 
 
+class TextScore(Record):
+    """What a model said of one item that a text must settle, and what the evidence allows; the lower of the two counts."""
+
+    item: str
+    asked: Unit = Field(description="the model's score")
+    cap: Unit = Field(description="the item's score by the evidence alone")
+    judgement: Digest = Field(description="artefact: what the model was asked and what it answered")
+
+
 class RewardScored(Event):
     """A rollout's reward, from evidence: min(raw, cap)."""
 
     TOPIC: ClassVar[str] = "reward"
+    VERSION: ClassVar[int] = 2
     group: Id
     rollout: Id
     index: NonNegative
@@ -156,6 +166,31 @@ class RewardScored(Event):
     evidence: Digest
     judge: str
     rubric_version: NonNegative
+    model: Annotated[str | None, AvroDefault(None)] = Field(
+        description="the model that judges texts within the evidence; null where the evidence alone judges"
+    )
+    texts: Annotated[Seq[TextScore], AvroDefault([])] = Field(description="the items that the model was asked about")
+
+
+class RewardShadowed(Event):
+    """What a second judge would have given a rollout of its sample. Nothing is decided or trained by it."""
+
+    TOPIC: ClassVar[str] = "reward"
+    group: Id
+    rollout: Id
+    index: NonNegative
+    round: NonNegative
+    step: NonNegative
+    slot: NonNegative
+    focus: Choice[Focus]
+    judge: str
+    model: str
+    rubric_version: NonNegative
+    reward: Unit | None = Field(description="null where this judge has none, and then reason says why")
+    evidence_reward: Unit | None = Field(description="by the evidence alone; null where that could not be said")
+    texts: Seq[TextScore]
+    reason: str = Field(description="empty where there is a reward")
+    detail: str
 
 
 class RewardWithheld(Event):

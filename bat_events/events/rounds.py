@@ -6,7 +6,7 @@ from pydantic import Field
 
 from bat_events.domain.vocabulary import Focus, Outcome, Pool, Stage, Track
 from bat_events.events.base import Event
-from bat_events.events.types import Choice, Digest, Id, NonNegative, Positive, Record, Seq
+from bat_events.events.types import Choice, Digest, Id, NonNegative, Positive, Record, Seq, Unit
 
 
 class PlannedSlot(Record):
@@ -70,6 +70,26 @@ class CampaignFinished(Event):
     best_checkpoint: Digest | None
 
 
+class MissingReason(Record):
+    """Why rollouts have no reward, and how many of them."""
+
+    kind: str = Field(description="rollout_failed or reward_withheld")
+    reason: str
+    count: Positive
+
+
+class RoundBroken(Event):
+    """Infrastructure failed too often in a step: nothing more is sampled, and the round ends with what it has."""
+
+    TOPIC: ClassVar[str] = "round"
+    round: Positive
+    step: NonNegative
+    rollouts: Positive = Field(description="of the step's first groups, all of them settled")
+    missing: Positive = Field(description="of those, without a reward")
+    max_missing: Unit = Field(description="the share that the campaign allows")
+    reasons: Seq[MissingReason]
+
+
 class GroupRequested(Event):
     """K rollouts of one state with pinned weights and seed."""
 
@@ -87,3 +107,17 @@ class GroupRequested(Event):
     weights: Digest
     seed: NonNegative
     size: Positive
+
+
+class GroupAbandoned(Event):
+    """A settled group with fewer than two rewards: it compares with nothing and is not trained."""
+
+    TOPIC: ClassVar[str] = "group"
+    group: Id
+    round: Positive
+    step: NonNegative
+    slot: NonNegative
+    attempt: NonNegative
+    size: Positive
+    rewards: NonNegative = Field(description="how many there are, 0 or 1")
+    reasons: Seq[MissingReason]

@@ -116,7 +116,14 @@ _DECLARED: tuple[Principal, ...] = (
         reads=("group", "campaign"),
         writes=("rollout",),
     ),
-    Principal(name="judge", does="scores rollouts", kind="worker", reads=("rollout", "campaign"), writes=("reward",)),
+    Principal(
+        name="judge",
+        does="scores rollouts",
+        kind="worker",
+        reads=("rollout", "campaign"),
+        writes=("reward",),
+        names=("judge-shadow",),
+    ),
     Principal(
         name="trainer",
         does="updates the policy",

@@ -43,7 +43,15 @@ from bat_events.events.promotion import (
     StageReading,
     TargetStagePrescribed,
 )
-from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RolloutFailed, StageValue
+from bat_events.events.rollouts import (
+    RewardScored,
+    RewardShadowed,
+    RewardWithheld,
+    RolloutCompleted,
+    RolloutFailed,
+    StageValue,
+    TextScore,
+)
 from bat_events.events.rounds import (
     CampaignFinished,
     EvaluationRequested,
@@ -344,10 +352,31 @@ def _rollout(log: Maker, cause: str, *, group: int, slot: int, index: int, state
         items=(),
         failures=(),
         evidence=digest(300 + group * 16 + index),
-        judge="evidence",
+        judge="evidence+text-1",
         rubric_version=1,
+        model="tiny",
+        texts=(TextScore(item="plan_choice", asked=reward, cap=1.0, judgement=digest(900 + index)),),
     )
-    log.put(scored, done, by="judge", key=ident(group), round=1, cost=Cost(wall_s=0.5))
+    log.put(scored, done, by="judge", key=ident(group), round=1, cost=Cost(wall_s=0.5, tokens_in=100, tokens_out=20))
+    if group == 10:
+        _shadow(log, done, place, reward=None if index else 0.5)
+
+
+def _shadow(log: Maker, done: str, place: dict[str, Any], *, reward: float | None) -> None:
+    """What the second judge says of a rollout; a reward of None is one that it could not give."""
+    shadowed = RewardShadowed(
+        **place,
+        focus=Focus.S3,
+        judge="evidence+text-1",
+        model="second",
+        rubric_version=1,
+        reward=reward,
+        evidence_reward=1.0,
+        texts=() if reward is None else (TextScore(item="plan_choice", asked=reward, cap=1.0, judgement=digest(950)),),
+        reason="judge_unavailable" if reward is None else "",
+        detail="",
+    )
+    log.put(shadowed, done, by="judge", key=place["group"], round=1, cost=Cost(wall_s=0.5))
 
 
 def _practice(log: Maker, planned: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,12 @@ from bat_events.domain.vocabulary import FailureCode
 from bat_events.events.base import event_types
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.events.old.boundary import EvaluationReportedV1
+from bat_events.events.rollouts import RewardScored
+from bat_events.events.rounds import MissingReason, RoundBroken
 from bat_events.log.interface import Record
 from tests.replay.memory import falsify
+
+CODEC = Codec()
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def test_every_named_query_runs_on_an_empty_and_on_a_filled_file(
 ) -> None:
     assert ask(empty, query.name) == []
     rows = ask(filled, query.name)
-    empty_here = ("duplicates", "undecodable", "anomalies", "boundary_faults", "dead_letters")
+    empty_here = ("duplicates", "undecodable", "anomalies", "boundary_faults", "dead_letters", "broken_rounds")
     assert bool(rows) == (query.name not in empty_here)
 
 
@@ -92,6 +97,59 @@ def test_a_group_that_lost_its_rewards_is_shown_as_replaced(filled: AuditFile, a
     assert group["group_id"] == ident(11)
     assert (group["standing"], group["failed"], group["withheld"]) == ("replaced", 1, 1)
     assert group["reasons"] == "ArtifactError, sandbox_lost"
+
+
+def test_judges_are_shown_with_what_their_word_changed(filled: AuditFile, ask: Ask) -> None:
+    (row,) = ask(filled, "judges")
+    assert (row["judge"], row["model"], row["rewards"], row["asked"]) == ("evidence+text-1", "tiny", 4, 4)
+    assert (row["lowered"], row["lowered_by"]) == (4, 0.5)
+    assert (row["tokens_in"], row["tokens_out"]) == (400, 80)
+
+
+def test_a_shadows_missing_reward_leaves_the_agreement(filled: AuditFile, ask: Ask) -> None:
+    (row,) = ask(filled, "judge_agreement")
+    assert (row["first_model"], row["shadow_model"], row["pairs"], row["missing"]) == ("tiny", "second", 1, 1)
+    assert (row["first_mean"], row["shadow_mean"], row["difference"], row["near"]) == (0.25, 0.5, 0.25, 0)
+    assert row["correlation"] is None  # of one pair
+
+
+def test_drift_compares_a_judge_with_its_own_first_round(file: AuditFile, materialiser: Materialiser, ask: Ask) -> None:
+    later = []
+    for out in campaign().out:
+        if out.topic == "reward":
+            fact = CODEC.decode(records([out])[0])
+            if isinstance(fact.event, RewardScored):
+                texts = [text.model_copy(update={"asked": 1.0}) for text in fact.event.texts]
+                body = {**fact.event.model_dump(), "texts": texts, "round": 2}
+                again = RewardScored.model_validate(body)
+                later.append(falsify(records([out])[0], event=again, id=f"{len(later):032x}", round=2))
+    materialiser.take(
+        file.writer, [*records(campaign().out), *(replace(r, offset=1000 + n) for n, r in enumerate(later))]
+    )
+    rows = {(row["role"], row["round"]): row for row in ask(file, "judge_drift")}
+    assert (rows[("first", 1)]["mean"], rows[("first", 1)]["since_first"]) == (0.5, 0.0)
+    assert (rows[("first", 2)]["mean"], rows[("first", 2)]["since_first"]) == (1.0, 0.5)
+    assert rows[("shadow", 1)]["asked"] == 1
+
+
+def test_a_broken_round_is_shown_with_its_causes(file: AuditFile, materialiser: Materialiser, ask: Ask) -> None:
+    log = campaign()
+    planned = next(
+        fact.id for fact in map(CODEC.decode, records(log.out)) if type(fact.event).__name__ == "RoundPlanned"
+    )
+    reasons = (
+        MissingReason(kind="reward_withheld", reason="judge_unavailable", count=1),
+        MissingReason(kind="rollout_failed", reason="sandbox", count=2),
+    )
+    broken = RoundBroken(round=1, step=0, rollouts=4, missing=3, max_missing=0.5, reasons=reasons)
+    log.put(broken, planned, by="planner", round=1, decision=True)
+    materialiser.take(file.writer, records(log.out))
+    rows = ask(file, "broken_rounds")
+    assert [(row["kind"], row["reason"], row["count"]) for row in rows] == [
+        ("rollout_failed", "sandbox", 2),
+        ("reward_withheld", "judge_unavailable", 1),
+    ]
+    assert (rows[0]["share"], rows[0]["max_missing"], rows[0]["updates"]) == (0.75, 0.5, 1)
 
 
 def test_lineage_goes_from_a_checkpoint_to_states_verdicts_and_rewards(filled: AuditFile, ask: Ask) -> None:

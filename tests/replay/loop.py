@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Decider, Draft
 from bat_events.deciders.old.bank import BankV1
-from bat_events.deciders.old.planner import PlannerV1
+from bat_events.deciders.old.planner import PlannerV1, PlannerV2
 from bat_events.deciders.premises import Premises, impossible
 from bat_events.deciders.versions import NEWEST, versions_of
 from bat_events.domain import rubric
@@ -28,12 +28,16 @@ from bat_events.service.dead_letters import DeadLetterBox
 from bat_events.service.emit import outgoing
 from bat_events.service.reactor import DeciderRules, ReactorMachine, Rules
 from bat_events.service.runtime import InlineExecutor, Status
-from tests.replay.workers import WORKERS, StatingTrainer
+from tests.replay.workers import WORKERS, Handle, StatingTrainer
 
 PARTITIONS = {spec.name: 3 if spec.parallel else 1 for spec in TOPICS}
 VERSION_1: tuple[type[Decider], ...] = (BankV1, *(k for k in NEWEST if k.name in ("gate", "teacher")), PlannerV1)
 """What the first campaigns pinned."""
-CAMPAIGN = "synthetic-8"  # its facts give one promotion, one hold, and groups that are replaced
+VERSION_2: tuple[type[Decider], ...] = (*(k for k in NEWEST if k.name != "planner"), PlannerV2)
+"""What campaigns pinned before the planner had a breaker."""
+CAMPAIGN = (
+    "synthetic-15"  # its facts give one promotion, one hold, and groups that are replaced; no round is broken off
+)
 PLAN = CampaignPlan(
     tracks=(Track.SEGMENTATION, Track.ENHANCEMENT),
     rounds=2,
@@ -162,10 +166,13 @@ class Loop:
         controls: Mapping[int, Event] | None = None,
         pins: Sequence[type[Decider]] = NEWEST,
         poison: Poison | None = None,
+        workers: Mapping[str, tuple[str, int, Handle]] = WORKERS,
     ) -> None:
-        self._poison = poison
+        self._poison, self._workers = poison, workers
         self._rng = random.Random(seed)
         self._clock = TickingClock(self._rng)
+        if not {kind for kind in pins if kind.name == "planner"} & set(NEWEST):
+            plan = plan.model_copy(update={"breaker": None})  # nobody would break a round off
         self._plan, self._campaign, self._restarts = plan, campaign, restarts
         self._controls = dict(controls or {})  # number of records on the log -> what an operator then says
         self._codec = Codec()
@@ -174,7 +181,7 @@ class Loop:
         self._rules: dict[str, Callable[[], Rules]] = {kind.name: self._decider(kind.name) for kind in pins}
         self._rules["trainer"] = lambda: StatingTrainer()
         self._machines = {name: self._machine(make()) for name, make in self._rules.items()}
-        self._positions: dict[str, dict[Partition, int]] = {name: {} for name in WORKERS}
+        self._positions: dict[str, dict[Partition, int]] = {name: {} for name in workers}
 
     def run(self, *, records: int | None = None) -> list[Record]:
         """All records of the campaign once nobody has anything to do, or as soon as there are `records`."""
@@ -193,7 +200,7 @@ class Loop:
         draft = Draft(event=started, campaign=self._campaign, cause=ROOT_CAUSE, ordinal=0, key=self._campaign)
         self._publish("campaign", 1, [draft])
         last = draft
-        actors = [*self._machines, *WORKERS]
+        actors = [*self._machines, *self._workers]
         idle = 0
         while idle < 3 * len(actors):
             self._rng.shuffle(actors)
@@ -213,14 +220,14 @@ class Loop:
         return self.store.all()
 
     def _act(self, name: str) -> bool:
-        if name in WORKERS:
+        if name in self._workers:
             return self._work(name)
         if self._rng.random() < self._restarts:
             self._machines[name] = self._machine(self._rules[name]())
         return sum(self._machines[name].step(0.0) for _ in range(self._rng.randint(1, 4))) > 0
 
     def _work(self, name: str) -> bool:
-        topic, version, handle = WORKERS[name]
+        topic, version, handle = self._workers[name]
         positions = self._positions[name]
         waiting = [
             (topic, p)

@@ -429,3 +429,16 @@ def test_a_second_breach_earns_nothing_and_a_first_one_costs_only_its_call(recor
         and any(r.exit_code == 0 for r in f.event.receipts or ())
     }
     assert ends == {("final", 0): 1.0, ("final", 1): 1.0, ("breach", 2): 0.0}
+
+
+def test_an_item_that_scores_more_than_evidence_and_model_allow_is_found(records: list[Record]) -> None:
+    number, fact = pick(
+        records, lambda f: isinstance(f.event, RewardScored) and any(i.score > 0.25 for i in f.event.items)
+    )
+    item = next(i for i in fact.event.items if i.score > 0.25)  # type: ignore[attr-defined]
+    said = {"item": item.item, "asked": 1.0, "cap": 0.25, "judgement": "0" * 64}
+    changed = falsify(records[number], body={"texts": [said]})
+    found = of(replay(swapped(records, number, changed)), fact.id, Kind.FACT)
+    assert (found.field, found.recorded, found.recomputed) == (f"items.{item.item}.score", item.score, 0.25)
+    bounded = falsify(records[number], body={"texts": [{**said, "cap": item.score}]})
+    assert replay_campaign(MemorySource(swapped(records, number, bounded))).exit_code == 0

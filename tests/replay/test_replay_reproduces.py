@@ -11,7 +11,7 @@ from bat_events.events.rollouts import RolloutFailed
 from bat_events.events.rounds import GroupRequested
 from bat_events.log.interface import Record
 from bat_events.replay import ReplayError, render, replay_campaign, to_json
-from tests.replay.loop import CAMPAIGN, PLAN, VERSION_1, Loop, decode
+from tests.replay.loop import CAMPAIGN, PLAN, VERSION_1, VERSION_2, Loop, decode
 from tests.replay.memory import MemorySource, falsify, pick
 
 
@@ -22,7 +22,7 @@ def test_every_decision_of_a_completed_campaign_is_reproduced(records: list[Reco
     assert {part.logic: part.decisions - part.reproduced for part in result.deciders} == {
         "bank/2": 0,
         "gate/1": 0,
-        "planner/2": 0,
+        "planner/3": 0,
         "teacher/1": 0,
     }
     assert all(check.checked == check.holds > 0 for check in result.checks)
@@ -34,13 +34,19 @@ def test_a_campaign_that_pins_version_1_is_decided_and_replayed_by_it() -> None:
     assert {part.logic for part in result.deciders if part.decisions} == {"bank/1", "gate/1", "planner/1", "teacher/1"}
 
 
+def test_a_campaign_that_pins_version_2_of_the_planner_is_decided_and_replayed_by_it() -> None:
+    result = replay_campaign(MemorySource(Loop(seed=3, pins=VERSION_2).run()))
+    assert (result.exit_code, result.outcome) == (0, "completed"), render(result)
+    assert {part.logic for part in result.deciders if part.decisions} == {"bank/2", "gate/1", "planner/2", "teacher/1"}
+
+
 def test_a_log_that_is_passed_off_as_of_another_version_is_found_out(records: list[Record]) -> None:
     def disguised(record: Record) -> Record:
         _, fact = pick([record], lambda _: True)
         if isinstance(fact.event, CampaignStarted):
             logic = [{"name": part.name, "version": 1} for part in fact.event.logic]
             return falsify(record, body={"logic": logic})
-        return falsify(record, logic=fact.envelope.logic.replace("/2", "/1"))
+        return falsify(record, logic=f"{fact.envelope.logic.partition('/')[0]}/1")
 
     result = replay_campaign(MemorySource([disguised(record) for record in records]))
     assert {d.type for d in result.differences} >= {"bat.StateRetired.v1", "bat.StateRefused.v1"}

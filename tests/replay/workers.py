@@ -251,6 +251,8 @@ def judge(fact: Fact, _: CampaignPlan) -> list[Draft]:
         evidence=rollout.evidence,
         judge="evidence",
         rubric_version=NEWEST,
+        model=None,
+        texts=(),
     )
     return [_draft(fact, event, rollout.group)]
 

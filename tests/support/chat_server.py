@@ -24,18 +24,49 @@ class Call:
         asked = json.loads(self.body["messages"][-1]["content"])
         return [line["text"] for line in asked["lines"]]
 
-    def send(self, status: int, content: bytes, kind: str = "application/json") -> None:
+    @property
+    def question(self) -> dict[str, Any]:
+        """What a judge is asked: the benchmark's part."""
+        asked: dict[str, Any] = json.loads(self.body["messages"][-1]["content"].split("\n")[0])
+        return asked
+
+    @property
+    def left(self) -> dict[str, str]:
+        """What a judge is asked about: the policy's part."""
+        found: dict[str, str] = json.loads(self.body["messages"][-1]["content"].split("\n")[-2])
+        return found
+
+    def send(
+        self,
+        status: int,
+        content: bytes,
+        kind: str = "application/json",
+        *,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self._handler.send_response(status)
+        for name, value in headers:
+            self._handler.send_header(name, value)
         self._handler.send_header("Content-Type", kind)
         self._handler.send_header("Content-Length", str(len(content)))
         self._handler.end_headers()
         self._handler.wfile.write(content)
 
-    def complete(self, text: str, *, finish: str = "stop") -> None:
-        choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}
+    def complete(self, text: str | None, *, finish: str = "stop", refusal: str | None = None) -> None:
+        message = {"role": "assistant", "content": text, "refusal": refusal}
+        choice = {"index": 0, "finish_reason": finish, "message": message}
         usage = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
         reply = {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
         self.send(200, json.dumps(reply).encode())
+
+    def cut_off(self, status: int = 200) -> None:
+        """Begin an answer and close the connection in the middle of it."""
+        self._handler.send_response(status)
+        self._handler.send_header("Content-Type", "application/json")
+        self._handler.send_header("Content-Length", "1000")
+        self._handler.end_headers()
+        self._handler.wfile.write(b'{"id": "1", "choi')
+        self._handler.close_connection = True
 
     def drip(self) -> None:
         """Begin an answer and send a byte of it now and then, without end."""
@@ -121,9 +152,10 @@ def politely(lines: list[str]) -> list[str]:
     return [f"{line}, if you please" for line in lines]
 
 
-def fails(status: int) -> Behaviour:
+def fails(status: int, **headers: str) -> Behaviour:
     """Answers with a status and no completion."""
-    return lambda call: call.send(status, b'{"error": {"message": "no"}}')
+    named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return lambda call: call.send(status, b'{"error": {"message": "no"}}', headers=named)
 
 
 def hangs(call: Call) -> None:
@@ -164,3 +196,28 @@ def other_json(call: Call) -> None:
 def drips(call: Call) -> None:
     """See Call.drip."""
     call.drip()
+
+
+def scores(give: Callable[[Call], float], *, item: str | None = None, times: int = 1) -> Behaviour:
+    """Judges: the score that `give` says, for the item asked about or another one, so many times."""
+
+    def answer(call: Call) -> None:
+        one = {"item": item or call.question["item"], "score": give(call), "rationale": "read"}
+        call.complete(json.dumps({"scores": [one] * times}))
+
+    return answer
+
+
+def gives(score: float) -> Behaviour:
+    """Judges: always this score, which may be no score at all."""
+    return scores(lambda _: score)
+
+
+def refuses(call: Call) -> None:
+    """Declines to judge."""
+    call.complete(None, refusal="I would rather not.")
+
+
+def cut_off(call: Call) -> None:
+    """See Call.cut_off."""
+    call.cut_off()

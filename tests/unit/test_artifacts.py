@@ -209,3 +209,15 @@ def test_two_processes_that_materialise_one_folder_both_get_all_of_it(tmp_path: 
     assert [json.loads(line) for line in seen] == [sorted(files)] * 2
     assert files_of(tmp_path / "cache" / digest) == files
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [digest]
+
+
+def test_a_note_says_which_artefact_answers_a_key_and_the_first_one_stays(tmp_path: Path) -> None:
+    store = ArtifactStore(str(tmp_path / "root"), cache=tmp_path / "cache")
+    key, first, second = (hashlib.sha256(word).hexdigest() for word in (b"key", b"1", b"2"))
+    assert store.recall(key) is None
+    store.remember(key, first)
+    store.remember(key, second)
+    assert store.recall(key) == first
+    (note,) = (tmp_path / "root" / "notes").rglob(key)
+    note.write_text("no digest")
+    assert store.recall(key) is None

@@ -63,3 +63,33 @@ def test_what_is_wrong_is_named_and_no_key_is_shown(synthesis: str, words: str) 
     with pytest.raises(ConfigurationError, match=words) as error:
         load_settings()
     assert KEY not in str(error.value)
+
+
+@pytest.mark.parametrize("part", ["judge", "judge.shadow"])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("{endpoint: 'http://h/v1'}", "endpoint and model belong together"),
+        (f"{{model: m, api_key: {KEY}}}", "endpoint and model belong together"),
+        (f"{{{MODEL}, api_key: {KEY}, api_key_file: key}}", "api_key and api_key_file are both given"),
+        (f"{{endpoint: 'http://me:{KEY}@h/v1', model: m}}", "endpoint"),
+        (f"{{{MODEL}, apikey: {KEY}}}", "apikey"),
+        (f"{{{MODEL}, requests_per_minute: 0}}", "requests_per_minute"),
+        (KEY, "judge"),
+    ],
+)
+def test_a_judges_settings_are_whole_and_show_no_key(part: str, given: str, words: str) -> None:
+    Path("bat-events.yaml").write_text(f"judge: {{shadow: {given}}}\n" if "." in part else f"judge: {given}\n")
+    with pytest.raises(ConfigurationError, match=words) as error:
+        load_settings()
+    assert KEY not in str(error.value)
+
+
+def test_the_evidence_judges_alone_by_default_and_a_shadow_needs_no_first_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = load_settings().judge
+    assert (found.endpoint, found.shadow.endpoint, found.temperature, found.shadow.share) == (None, None, 0.0, 0.1)
+    monkeypatch.setenv("BAT_JUDGE__SHADOW__ENDPOINT", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("BAT_JUDGE__SHADOW__MODEL", "second")
+    assert load_settings().judge.shadow.model == "second"

@@ -4,6 +4,6 @@ To change an event: move its class here as it is, name it `…V1`, give it SUCCE
 was. Its docstring and field descriptions stand in the committed schema and stay as they were.
 """
 
-from bat_events.events.old import bank, boundary, rollouts
+from bat_events.events.old import bank, boundary, campaign, rewards, rollouts
 
-__all__ = ["bank", "boundary", "rollouts"]
+__all__ = ["bank", "boundary", "campaign", "rewards", "rollouts"]

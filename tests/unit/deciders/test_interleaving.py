@@ -11,7 +11,7 @@ from bat_events.deciders.interface import Decider
 from bat_events.deciders.versions import NEWEST, OLD
 from bat_events.events.plan import GateMode, GatePlan
 from bat_events.log.interface import Partition, Record
-from tests.replay.loop import CAMPAIGN, PLAN, VERSION_1, Loop, decode
+from tests.replay.loop import CAMPAIGN, PLAN, VERSION_1, VERSION_2, Loop, decode
 
 WHOLE_RUNS = 4
 FOLDS = 8
@@ -31,7 +31,8 @@ every_version = pytest.mark.parametrize(("plan", "kind"), CASES, ids=lambda v: g
 @cache
 def recorded(plan: str, kind: type[Decider]) -> list[Record]:
     """One campaign's records, decided by this version."""
-    return _run(plan, VERSION_1 if kind in OLD else NEWEST)
+    pins = NEWEST if kind in NEWEST else VERSION_2 if kind in VERSION_2 else VERSION_1
+    return _run(plan, pins)
 
 
 @cache
@@ -101,10 +102,11 @@ def test_a_fact_that_comes_twice_changes_nothing(plan: str, kind: type[Decider])
     assert made(once) == made(twice)
 
 
-def test_campaigns_of_both_versions_hold_what_the_versions_differ_in() -> None:
-    for pins, expected in ((VERSION_1, False), (NEWEST, True)):
+def test_campaigns_of_all_versions_hold_what_the_versions_differ_in() -> None:
+    for pins, bank_2, planner_3 in ((VERSION_1, False, False), (VERSION_2, True, False), (NEWEST, True, True)):
         events = {type(fact.event).__name__ for fact in decode(_run("default", pins))}
-        assert ({"StateRefused", "StateRetired"} <= events) is expected
+        assert ({"StateRefused", "StateRetired"} <= events) is bank_2
+        assert ("GroupAbandoned" in events) is planner_3
         assert "CampaignFinished" in events
 
 

@@ -3,15 +3,19 @@
 import pytest
 
 from bat_events.deciders.bank import pool_mix
-from bat_events.deciders.old.planner import PlannerV1
+from bat_events.deciders.old.planner import PlannerV1, PlannerV2
 from bat_events.deciders.planner import Planner
 from bat_events.domain.grouping import group_id
 from bat_events.domain.roundplan import required_states
 from bat_events.domain.vocabulary import Stage
+from bat_events.events.fact import Fact
+from bat_events.events.plan import BreakerPlan
 from bat_events.events.rounds import (
     CampaignFinished,
     EvaluationRequested,
+    GroupAbandoned,
     GroupRequested,
+    RoundBroken,
     RoundCompleted,
     RoundPlanned,
 )
@@ -176,8 +180,13 @@ def test_the_next_round_waits_for_states_that_no_round_drew() -> None:
     assert required(made, RoundPlanned) == [first]
 
 
+def settled(step: int) -> list[Fact]:
+    """All rewards of a step's first groups are there."""
+    return [fact for slot in range(WIDTH) for fact in outcomes(1, step, slot, [0.5] * 3)]
+
+
 def test_a_step_is_sampled_after_the_one_before_with_its_weights() -> None:
-    made = in_round_one()
+    made = in_round_one(settled(0), settled(1))
     assert asked(made) == whole_step(0, "base")
     made.apply(stepped(1, 0, "w0"))
     assert asked(made) == whole_step(0, "base") + whole_step(1, "w0")
@@ -186,7 +195,7 @@ def test_a_step_is_sampled_after_the_one_before_with_its_weights() -> None:
 
 
 def test_lag_one_samples_one_step_ahead_with_the_weights_of_two_steps_before() -> None:
-    made = in_round_one(lag=1)
+    made = in_round_one(settled(0), lag=1)
     assert asked(made) == whole_step(0, "base") + whole_step(1, "base")
     made.apply(stepped(1, 0, "w0"))
     assert asked(made) == whole_step(0, "base") + whole_step(1, "base") + whole_step(2, "w0")
@@ -194,6 +203,8 @@ def test_lag_one_samples_one_step_ahead_with_the_weights_of_two_steps_before() -
 
 def test_a_group_with_fewer_than_two_rewards_is_asked_for_again_on_the_same_state() -> None:
     made = in_round_one(outcomes(1, 0, 2, [0.5, "failed", "withheld"]))
+    assert asked(made) == whole_step(0, "base")  # the step's other first groups may yet break the round off
+    fold(made, settled(0))
     tries = [event for event in required(made, GroupRequested) if event.slot == 2]
     assert [event.attempt for event in tries] == [0, 1]
     assert [event.group for event in tries] == [group_id(CAMPAIGN, 1, 0, 2, attempt) for attempt in (0, 1)]
@@ -203,7 +214,7 @@ def test_a_group_with_fewer_than_two_rewards_is_asked_for_again_on_the_same_stat
 
 def test_a_group_is_tried_no_more_often_than_the_plan_allows() -> None:
     lost = ["failed"] * 3
-    made = in_round_one(outcomes(1, 0, 2, lost), outcomes(1, 0, 2, lost, attempt=1))
+    made = in_round_one(outcomes(1, 0, 2, lost), outcomes(1, 0, 2, lost, attempt=1), settled(0))
     assert [event.attempt for event in required(made, GroupRequested) if event.slot == 2] == [0, 1]
 
 
@@ -219,6 +230,7 @@ def test_every_request_has_an_id_of_its_own() -> None:
         *(outcomes(1, step, slot, lost) for step in range(3) for slot in range(WIDTH)),
         *(stepped(1, step, f"w{step}") for step in range(3)),
         lag=1,
+        breaker=None,
     )
     drafts = made.required()
     assert len(required(made, GroupRequested)) == 3 * WIDTH * 2
@@ -233,7 +245,7 @@ def test_nothing_is_sampled_after_a_step_that_was_not_healthy() -> None:
 def test_a_rewound_step_asks_for_nothing_twice() -> None:
     again, before = stepped(1, 0, "again", attempt=1), stepped(1, 0, "before")
     for order in ([before, again], [again, before]):
-        made = in_round_one(*order)
+        made = in_round_one(*order, settled(0))
         assert asked(made) == whole_step(0, "base") + whole_step(1, "before")
         causes = {draft.cause for draft in made.required() if isinstance(draft.event, GroupRequested)}
         assert before.id in causes
@@ -241,7 +253,7 @@ def test_a_rewound_step_asks_for_nothing_twice() -> None:
 
 
 def test_a_paused_campaign_asks_for_nothing_until_it_is_resumed() -> None:
-    made = in_round_one(paused())
+    made = in_round_one(settled(0), paused())
     assert made.required() == []
     made.apply(stepped(1, 0, "w0"))
     assert made.required() == []
@@ -287,3 +299,56 @@ def test_facts_before_the_start_wait_for_it() -> None:
     assert made.required() == []
     made.apply(started())
     assert len(required(made, EvaluationRequested)) == 1
+
+
+def test_a_group_that_is_not_trained_says_so_and_why() -> None:
+    made = in_round_one(outcomes(1, 0, 2, [0.5, "failed", "withheld"]))
+    (event,) = required(made, GroupAbandoned)
+    assert (event.group, event.slot, event.attempt) == (group_id(CAMPAIGN, 1, 0, 2), 2, 0)
+    assert (event.size, event.rewards) == (3, 1)
+    assert [(reason.kind, reason.count) for reason in event.reasons] == [("reward_withheld", 1), ("rollout_failed", 1)]
+    (request,) = [d for d in made.required() if isinstance(d.event, GroupRequested) and d.event.slot == 2]
+    (said,) = [d for d in made.required() if isinstance(d.event, GroupAbandoned)]
+    assert said.cause == request.id
+
+
+LOST: list[float | str] = ["failed"] * 3
+
+
+def test_too_many_missing_rewards_break_the_round_off_and_nothing_more_is_sampled() -> None:
+    """Eight of twelve are missing, and half may be: the untrainable groups are not asked for again."""
+    lost = [fact for slot in (0, 1) for fact in outcomes(1, 0, slot, LOST)]
+    lost += [fact for slot in (2, 3) for fact in outcomes(1, 0, slot, [0.5, 0.5, "withheld"])]
+    made = in_round_one(lost[:-1])
+    assert required(made, RoundBroken) == []  # one rollout is not settled
+    made.apply(lost[-1])
+    (broken,) = required(made, RoundBroken)
+    assert (broken.round, broken.step, broken.rollouts, broken.missing, broken.max_missing) == (1, 0, 12, 8, 0.5)
+    assert [(reason.kind, reason.count) for reason in broken.reasons] == [("reward_withheld", 2), ("rollout_failed", 6)]
+    assert asked(made) == whole_step(0, "base")
+    made.apply(stepped(1, 0, "w0"))  # whoever trains it all the same changes nothing
+    assert asked(made) == whole_step(0, "base")
+    (draft,) = [draft for draft in made.required() if isinstance(draft.event, RoundBroken)]
+    assert draft.cause == next(d.id for d in made.required() if isinstance(d.event, RoundPlanned))
+
+
+def test_as_many_missing_rewards_as_are_allowed_break_nothing_off() -> None:
+    half = [fact for slot in range(WIDTH) for fact in outcomes(1, 0, slot, LOST if slot % 2 else [0.5] * 3)]
+    made = in_round_one(half)
+    assert required(made, RoundBroken) == []
+    assert sorted(event.slot for event in required(made, GroupRequested) if event.attempt == 1) == [1, 3]
+    assert required(in_round_one(half, breaker=BreakerPlan(max_missing=0.49)), RoundBroken)
+
+
+def test_failures_among_replacements_do_not_break_a_round_off() -> None:
+    made = in_round_one(outcomes(1, 0, 2, LOST), outcomes(1, 0, 2, LOST, attempt=1), settled(0))
+    assert required(made, RoundBroken) == []
+    assert [event.attempt for event in required(made, GroupAbandoned)] == [0, 1]
+
+
+def test_version_2_replaces_at_once_and_breaks_nothing_off() -> None:
+    old = PlannerV2(CAMPAIGN)
+    fold(old, started(), bank(each=6), produced(0, "base"), prescribed(1, "base"))
+    fold(old, (fact for slot in range(WIDTH) for fact in outcomes(1, 0, slot, LOST)))
+    assert len(required(old, GroupRequested)) == 2 * WIDTH
+    assert required(old, RoundBroken) == required(old, GroupAbandoned) == []

@@ -8,6 +8,8 @@ SELECT g.round, g.step, g.slot, g.attempt, g.focus, g.track, g.size, g.scored, g
             WHEN g.scored >= 2 THEN 'ready'
             WHEN EXISTS (SELECT 1 FROM group_requested n WHERE n.campaign = g.campaign AND n.round = g.round
                          AND n.step = g.step AND n.slot = g.slot AND n.attempt > g.attempt) THEN 'replaced'
+            WHEN EXISTS (SELECT 1 FROM round_broken b WHERE b.campaign = g.campaign AND b.round = g.round)
+            THEN 'untrainable, round broken off'
             ELSE 'untrainable, not replaced' END AS standing,
        g.reasons, g.group_id, g.state
 FROM group_results g
