@@ -14,7 +14,7 @@ from bat_events.deciders.interface import Draft
 from bat_events.domain.grouping import group_advantages
 from bat_events.domain.vocabulary import Track
 from bat_events.events.plan import CampaignPlan, EvaluationPlan, PoolSizes
-from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RolloutFailed
+from bat_events.events.rollouts import IsolationBreached, RewardScored, RewardWithheld, RolloutCompleted, RolloutFailed
 from bat_events.events.rounds import CampaignFinished, GroupAbandoned, GroupRequested, RoundBroken, RoundCompleted
 from bat_events.events.training import CheckpointProduced, TrainingStepCompleted
 from bat_events.log.interface import Record
@@ -41,7 +41,13 @@ def breaking(sandboxes: float, judgements: float) -> Mapping[str, tuple[str, int
     """Workers of which these shares of rollouts and judgements break besides."""
 
     def broken_rollouts(fact: Fact, plan: CampaignPlan) -> list[Draft]:
-        return [_failed(draft) if _hit(draft, sandboxes) else draft for draft in roll_out(fact, plan)]
+        drafts = roll_out(fact, plan)
+        lost = {draft.event.rollout for draft in drafts if _hit(draft, sandboxes)}  # type: ignore[attr-defined]
+        return [
+            _failed(draft) if _hit(draft, sandboxes) else draft
+            for draft in drafts
+            if not (isinstance(draft.event, IsolationBreached) and draft.event.rollout in lost)  # nobody saw its calls
+        ]
 
     def broken_judgements(fact: Fact, plan: CampaignPlan) -> list[Draft]:
         return [_withheld(draft) if _hit(draft, judgements) else draft for draft in judge(fact, plan)]

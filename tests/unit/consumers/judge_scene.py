@@ -15,11 +15,16 @@ from bat_events.codec import Fact
 from bat_events.consumers.judge import Judge
 from bat_events.consumers.text_judge import TextJudge
 from bat_events.deciders.interface import Draft
+from bat_events.domain.canonical import digest
+from bat_events.domain.receipts import chain_start
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted
+from bat_events.sandbox.receipts import sign_receipts
 from bat_events.settings import JudgeSettings
+from bat_events.signing import SigningKey
 from tests.support.campaigns import started, told
 from tests.support.chat_server import ChatServer
+from tests.support.samples import sample
 
 KEY = "sk-held-by-nobody-else"
 FAST: Mapping[str, Any] = {"model": "tiny", "timeout_s": 5.0, "retries": 2, "retry_wait_s": 0.0}
@@ -35,6 +40,17 @@ def played(focus: Focus, outcome: Outcome, extra: Sequence[str] = ()) -> tuple[R
     for code in codes:
         made.call(code)
     return made, codes, key
+
+
+WROTE = "open('note', 'w')"
+
+
+def _with_files(made: Rollout, files: Mapping[str, bytes]) -> Rollout:
+    """The same rollout with one more call, which left these files."""
+    more = Rollout(made.task)
+    more.files, more.receipts = dict(made.files), list(made.receipts)
+    more.note(WROTE, {**more.files, **files})
+    return more
 
 
 class JudgeScene:
@@ -54,12 +70,18 @@ class JudgeScene:
         self.context = FakeLogContext.on(folder, started())
         made, codes, key = played(focus, outcome, tuple(extra))
         known = benchmark("mini")
-        seen: Evidence = made.evidence()
         if files:
-            seen = Evidence(receipts=seen.receipts, files={**seen.files, **files}, inputs_intact=True, end=seen.end)
-        body = self.context.store.put_json(state_body(known.build(key), benchmark=known.name, version=known.version))
+            made, codes = _with_files(made, files), (*codes, WROTE)
+        seen: Evidence = made.evidence()
+        state = state_body(known.build(key), benchmark=known.name, version=known.version)
+        body = self.context.store.put_json(state)
         evidence = self.context.store.put(evidence_body(seen, codes))
-        self.asked: Fact = told(RolloutCompleted, focus=focus, body=body, evidence=evidence)
+        place = sample(RolloutCompleted)
+        workspace = digest({"inputs": state["inputs"], "files": state["files"]})
+        start = chain_start(group=place.group, rollout=place.rollout, body=body, workspace=workspace)
+        signed = sign_receipts(seen.receipts, start=start, evidence=evidence, end=seen.end, key=SigningKey(b"k" * 32))
+        fields = {"focus": focus, "body": body, "evidence": evidence, "end": seen.end, **vars(signed)}
+        self.asked: Fact = told(RolloutCompleted, **fields)
         self.text: TextJudge | None = None
         if server is not None:
             judge = JudgeSettings.model_validate({**FAST, "endpoint": server.endpoint, **settings})
