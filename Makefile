@@ -35,7 +35,7 @@ types: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
 unit: $(READY) ## all tests, two files at a time, each process with a broker of its own (ARGS="tests/kafka -x" for some)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: $(READY) ## the broker and crash tests, and what takes long, SOAK=10 times over
 	@for round in $$(seq $(SOAK)); do echo "soak: round $$round of $(SOAK)"; \
