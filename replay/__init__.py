@@ -4,16 +4,21 @@ Nothing here can produce, train, judge or touch a sandbox: this package imports 
 half of the log, and a test holds it to that.
 """
 
-from bat_events.replay.archive import ArchiveError, ArchiveSource, write_archive
+from bat_events.replay.archive import ArchiveSource, write_archive
+from bat_events.replay.archive_format import ArchiveError
+from bat_events.replay.archive_reader import Archived, ArchiveReader
 from bat_events.replay.replayer import replay_campaign
 from bat_events.replay.report import render, to_json
 from bat_events.replay.result import ReplayResult
-from bat_events.replay.source import KafkaSource, ReplayError, Source
+from bat_events.replay.source import KafkaSource, OtherRecord, ReplayError, Source
 
 __all__ = [
+    "Archived",
     "ArchiveError",
+    "ArchiveReader",
     "ArchiveSource",
     "KafkaSource",
+    "OtherRecord",
     "ReplayError",
     "ReplayResult",
     "Source",

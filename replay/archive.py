@@ -1,11 +1,14 @@
-"""Archives: a namespace's open topics as Avro container files, readable without a broker.
+"""Archives as a Source of replay, of both formats; and the first format, in which golden logs are kept.
 
-One file per topic and partition holds records as they were on the log (key, value, headers, timestamp, offset);
-`manifest.json` names each file with its SHA-256, its record count and its next offset. Equal records give equal bytes.
-Held-out topics are never written. A folder appears whole or not at all, and is never overwritten.
+Second format (archive_format): one campaign, by topic, partition and round.
+First format, read and written here: a namespace's open topics. One file per topic and partition holds records as they
+were on the log (key, value, headers, timestamp, offset); `manifest.json` names each file with its SHA-256, its record
+count and its next offset. Equal records give equal bytes. Held-out topics are never written. A folder appears whole or
+not at all, and is never overwritten.
 """
 
 import hashlib
+import heapq
 import json
 import shutil
 import uuid
@@ -19,9 +22,13 @@ import fastavro
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bat_events.domain.canonical import canonical_json
+from bat_events.events.envelope import parse_time
 from bat_events.log.interface import Partition, Record
 from bat_events.log.topics import BY_NAME, SCHEMA_TOPIC
-from bat_events.replay.source import ReplayError
+from bat_events.replay.archive_format import VERSION as NEWEST
+from bat_events.replay.archive_format import ArchiveError
+from bat_events.replay.archive_reader import ArchiveReader, Other
+from bat_events.replay.source import OtherRecord, open_topics
 
 FORMAT = "bat-events-archive"
 VERSION = 1
@@ -53,10 +60,6 @@ _SCHEMA = fastavro.parse_schema(
         ],
     }
 )
-
-
-class ArchiveError(ReplayError):
-    """An archive is incomplete, changed, or of another format."""
 
 
 class ArchivedPartition(BaseModel):
@@ -93,13 +96,31 @@ class ArchiveSource:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._reader: ArchiveReader | None = None
+        if version_of(folder) == NEWEST:
+            self._reader = ArchiveReader(folder)
+            self._of_campaign(self._reader)
+            return
         self.manifest = read_manifest(folder)
         self.name = f"archive {folder.name} of {self.manifest.source}"
         for part in self.manifest.files:
             _verify(folder / part.file, part)
 
+    def _of_campaign(self, reader: ArchiveReader) -> None:
+        manifest = reader.manifest
+        if manifest.only_round is not None:
+            raise ArchiveError(
+                f"{self._folder} holds round {manifest.only_round} only: replay folds from the campaign's start, "
+                "so export the whole campaign"
+            )
+        self.name = f"archive {self._folder.name} of namespace {manifest.namespace}"
+        if any(part.offset_judged < part.offset_end for part in manifest.partitions):
+            self.judged = {(part.topic, part.partition): part.offset_judged for part in manifest.partitions}
+
     def schemas(self) -> Sequence[bytes]:
         """See Source.schemas."""
+        if self._reader is not None:
+            return self._reader.schemas()
         return [
             record.value
             for part in self.manifest.files
@@ -107,11 +128,44 @@ class ArchiveSource:
             for record in _read(self._folder / part.file, part)
         ]
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[Record | OtherRecord]:
         """See Source.records: file by file, streaming."""
+        if self._reader is not None:
+            for topic, partition in self._reader.partitions:
+                if topic in open_topics():
+                    yield from _by_offset(self._reader, topic, partition)
+            return
         for part in self.manifest.files:
             if part.topic != SCHEMA_TOPIC:
                 yield from _read(self._folder / part.file, part)
+
+
+def _by_offset(reader: ArchiveReader, topic: str, partition: int) -> Iterator[Record | OtherRecord]:
+    """A partition as its log had it, with the places of other campaigns' records."""
+    own = (archived.record for archived in reader.records(topic, partition))
+    others = (_other(other, topic, partition) for other in reader.others(topic, partition))
+    return heapq.merge(own, others, key=lambda record: record.offset)
+
+
+def _other(other: Other, topic: str, partition: int) -> OtherRecord:
+    try:
+        time = parse_time(other.time)
+    except ValueError as error:
+        raise ArchiveError(f"{topic}[{partition}]@{other.offset}: time {other.time!r}: {error}") from None
+    return OtherRecord(topic=topic, partition=partition, offset=other.offset, id=other.id, time=time)
+
+
+def version_of(folder: Path) -> int:
+    """Which format an archive has, by its manifest alone. Raises ArchiveError."""
+    path = folder / MANIFEST
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ArchiveError(f"{folder} is no archive: it has no {MANIFEST}") from None
+    except ValueError as error:
+        raise ArchiveError(f"{path} is no JSON: {error}") from None
+    version = data.get("version") if isinstance(data, dict) else None
+    return version if type(version) is int else VERSION
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -14,7 +14,7 @@ from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import from_headers
 from bat_events.events.rounds import CampaignFinished
 from bat_events.log.interface import Partition, Record
-from bat_events.replay.source import ReplayError, Source
+from bat_events.replay.source import OtherRecord, ReplayError, Source
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +111,13 @@ def load(source: Source, campaign: str | None) -> Index:
     return index
 
 
-def _entry(record: Record, codec: Codec, campaign: str | None, judged: Mapping[Partition, int] | None) -> Entry:
+def _entry(
+    record: Record | OtherRecord, codec: Codec, campaign: str | None, judged: Mapping[Partition, int] | None
+) -> Entry:
+    if isinstance(record, OtherRecord):
+        return Entry(
+            offset=record.offset, id=record.id, campaign="", time=record.time, key=b"", fact=None, judged=False
+        )
     compared = judged is None or record.offset < judged[(record.topic, record.partition)]
     other = campaign is not None and dict(record.headers).get("bat_campaign") not in (None, campaign.encode())
     if other:
@@ -154,7 +160,7 @@ def _started(partitions: Mapping[Partition, list[Entry]], campaign: str | None, 
         if topic != "campaign":
             continue
         for entry in entries:
-            names.add(entry.campaign)
+            names.update([entry.campaign] if entry.campaign else [])
             if entry.fact is not None and isinstance(entry.fact.event, CampaignStarted):
                 found.setdefault(entry.campaign, entry.fact)
     known = ", ".join(sorted(names)) or "none"

@@ -4,6 +4,8 @@ A source only reads. It leaves out the held-out plane, for which replay has no r
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from bat_events.errors import LogError
@@ -18,6 +20,17 @@ _QUIET_S = 30.0
 
 class ReplayError(LogError):
     """Replay cannot begin or go on: the log, the archive or the campaign is not what was named."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherRecord:
+    """Where a record of another campaign stood: an archive of one campaign keeps no more of it."""
+
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    time: datetime
 
 
 class Source(Protocol):
@@ -37,7 +50,7 @@ class Source(Protocol):
         """The writer schemas that travel with the log, as JSON texts."""
         ...
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[Record | OtherRecord]:
         """Every record of the open topics; partitions may be interleaved. Raises LogError."""
         ...
 
