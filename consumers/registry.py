@@ -95,6 +95,18 @@ def _heldout_auditor(context: Context) -> Service:
     return build(context, heldout=True)
 
 
+def _notary(context: Context) -> Service:
+    from bat_events.consumers.notary import build
+
+    return build(context)
+
+
+def _heldout_notary(context: Context) -> Service:
+    from bat_events.consumers.notary import build
+
+    return build(context, heldout=True)
+
+
 SERVICES: dict[str, Builder] = {
     "synthesizer": _synthesizer,
     "leakage-gate": _leakage_gate,
@@ -108,6 +120,8 @@ SERVICES: dict[str, Builder] = {
     "teacher": decider(Teacher),
     "auditor": _auditor,
     "heldout-auditor": _heldout_auditor,
+    "notary": _notary,
+    "heldout-notary": _heldout_notary,
 }
 
 

@@ -13,10 +13,10 @@ from bat_events.replay.result import ReplayResult
 from bat_events.replay.source import KafkaSource, OtherRecord, ReplayError, Source
 
 __all__ = [
-    "Archived",
     "ArchiveError",
     "ArchiveReader",
     "ArchiveSource",
+    "Archived",
     "KafkaSource",
     "OtherRecord",
     "ReplayError",

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bat_events.domain.canonical import canonical_json
 from bat_events.domain.sealing import long_bytes
-from bat_events.log.topics import BY_NAME, SCHEMA_TOPIC
+from bat_events.log.topics import BY_NAME, IMPORT_TOPIC, SCHEMA_TOPIC
 from bat_events.replay.source import ReplayError
 
 FORMAT = "bat-events-archive"
@@ -36,8 +36,8 @@ LEVEL = 3
 BLOCK_BYTES = 1 << 18
 """Uncompressed bytes after which a block of an Avro file ends: what a reader holds at once."""
 
-NOT_ARCHIVED = frozenset({SCHEMA_TOPIC})
-"""Topics that are no part of a campaign's archive: schemas travel as files."""
+NOT_ARCHIVED = frozenset({SCHEMA_TOPIC, IMPORT_TOPIC})
+"""Topics that are no part of a campaign's archive: schemas travel as files, and imports are of one log only."""
 
 
 class ArchiveError(ReplayError):
@@ -243,29 +243,6 @@ def check_digest_line(path: Path, line: str) -> tuple[str, int]:
     if found is None:
         raise ArchiveError(f"{path}: {line[:80]!r} is no digest and size")
     return found[1], int(found[2])
-
-
-_CAMPAIGN, _ROUND = "bat_campaign", "bat_round"
-_DIGITS = re.compile(rb"[0-9]{1,9}")
-
-
-def belongs(headers: tuple[tuple[str, bytes], ...], campaign: bytes) -> bool:
-    """Whether a record is one of the campaign's: its first `bat_campaign` header says so, or it has none.
-
-    A record without that header cannot be told from what it is: it stays with every campaign of its log, never lost.
-    """
-    for name, value in headers:
-        if name == _CAMPAIGN:
-            return value == campaign
-    return True
-
-
-def round_of(headers: tuple[tuple[str, bytes], ...]) -> int | None:
-    """The round in whose file a record lies: its first `bat_round` header; None where that is missing or no number."""
-    for name, value in headers:
-        if name == _ROUND:
-            return int(value) if _DIGITS.fullmatch(value) else None
-    return None
 
 
 def container_header(schema: Any) -> bytes:

@@ -20,6 +20,7 @@ from typing import Any
 import fastavro
 
 from bat_events.domain.sealing import content_bytes
+from bat_events.log.belonging import round_of
 from bat_events.log.interface import Partition, Record
 from bat_events.replay.archive_format import (
     LEAVES,
@@ -32,7 +33,6 @@ from bat_events.replay.archive_format import (
     RoundEntry,
     check_file,
     read_manifest,
-    round_of,
 )
 from bat_events.replay.archive_raw import raw_rows
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bat_events.domain.sealing import Leaves, content_bytes, long_bytes
+from bat_events.log.belonging import belongs, round_of
 from bat_events.log.interface import Record
 from bat_events.replay.archive_format import (
     BLOCK_BYTES,
@@ -19,11 +20,9 @@ from bat_events.replay.archive_format import (
     FileEntry,
     PartitionEntry,
     RoundEntry,
-    belongs,
     container_block,
     container_header,
     file_entry,
-    round_of,
 )
 
 _SCHEMA_HEADER, _SCHEMA_PREFIX = "ce_dataschema", b"sha256:"

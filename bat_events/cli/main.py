@@ -144,6 +144,7 @@ _OURS = frozenset(
         "logs",
         "run",
         "sandboxes",
+        "seals",
         "secrets",
         "work",
         "learning",

@@ -11,6 +11,7 @@ from bat_events.events import (
     promotion,
     rollouts,
     rounds,
+    seals,
     training,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "promotion",
     "rollouts",
     "rounds",
+    "seals",
     "training",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from bat_events.log.topics import BY_NAME, SCHEMA_TOPIC, TOPICS, broker_name, check_namespace
+from bat_events.log.topics import BY_NAME, IMPORT_TOPIC, SCHEMA_TOPIC, SEAL_TOPIC, TOPICS, broker_name, check_namespace
 
 Resource = Literal["TOPIC", "GROUP", "TRANSACTIONAL_ID"]
 Pattern = Literal["LITERAL", "PREFIXED"]
@@ -145,6 +145,21 @@ PRINCIPALS: tuple[Principal, ...] = (
         reads=("campaign", "round", "boundary.report", "boundary.fingerprint", *HELDOUT_TOPICS),
     ),
     Principal(
+        name="notary",
+        does="seals each round of every open topic",
+        kind="worker",
+        reads=OPEN_TOPICS,
+        writes=(SEAL_TOPIC,),
+    ),
+    Principal(
+        name="heldout-notary",
+        does="seals each round of the held-out topics",
+        kind="worker",
+        plane="heldout",
+        reads=("round", *HELDOUT_TOPICS),
+        writes=("heldout.seal",),
+    ),
+    Principal(
         name="campaign",
         does="starts, pauses, resumes, cancels campaigns",
         kind="operator",
@@ -156,10 +171,10 @@ PRINCIPALS: tuple[Principal, ...] = (
     ),
     Principal(
         name=ADMIN,
-        does="creates topics, users and rules; publishes schemas",
+        does="creates topics, users and rules; publishes schemas; imports",
         kind="operator",
-        reads=(SCHEMA_TOPIC,),
-        writes=(SCHEMA_TOPIC,),
+        reads=(SCHEMA_TOPIC, IMPORT_TOPIC),
+        writes=(SCHEMA_TOPIC, IMPORT_TOPIC),
     ),
 )
 

@@ -33,6 +33,8 @@ class Outgoing:
     key: bytes
     value: bytes
     headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int | None = None
+    """None: the moment at which it is written."""
 
 
 class LogReader(Protocol):

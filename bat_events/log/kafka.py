@@ -94,6 +94,7 @@ class _Writing:
                     key=out.key,
                     partition=out.partition,
                     headers=list(out.headers),
+                    timestamp=out.timestamp_ms or 0,  # 0 is the client's word for now
                     on_delivery=self._delivered,
                 )
                 return
@@ -148,6 +149,7 @@ class KafkaReactorLog(Reading):
         if len(self._committed) != len(self._partitions):
             raise LogError(f"group {group}: the committed offsets could not be read")
         self._unread = set(self._partitions)
+        self._assigned = set(self._partitions)
         self._consumer.assign(self._to_kafka(dict.fromkeys(self._partitions, OFFSET_BEGINNING)))
 
     def committed(self) -> Mapping[Partition, int]:

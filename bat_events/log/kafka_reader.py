@@ -53,6 +53,8 @@ class Reading:
         self._namespace = namespace
         self._unread: set[Partition] = set()
         self._assigned: set[Partition] = set()
+        self.positions: dict[Partition, int] = {}
+        """The next offset of each partition that was read from, past markers once its end was reached."""
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
         """See LogReader.poll."""
@@ -75,11 +77,21 @@ class Reading:
         """Leave the group and free the sockets."""
         self._consumer.close()
 
+    def end_offsets(self) -> dict[Partition, int]:
+        """Where each partition ends now: one past the last committed record or marker."""
+        ends = {}
+        for tp in sorted(self._assigned):
+            kafka = TopicPartition(broker_name(self._namespace, tp[0]), tp[1])
+            ends[tp] = self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]
+        return ends
+
     def _take(self, message: Message) -> Record | None:
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                self._unread.discard(self._where(message))
+                where = self._where(message)
+                self._unread.discard(where)
+                self.positions[where] = max(message.offset() or 0, self.positions.get(where, 0))
                 return None
             if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 raise LogError(
@@ -91,12 +103,14 @@ class Reading:
                 raise LogError(f"reading {message.topic() or 'the log'}: {error.str()}")
             return None
         topic, partition = self._where(message)
+        offset = message.offset() or 0
+        self.positions[(topic, partition)] = offset + 1
         key, value = message.key(), message.value()
         headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
         return Record(
             topic=topic,
             partition=partition,
-            offset=message.offset() or 0,
+            offset=offset,
             key=key if isinstance(key, bytes) else b"",
             value=value if isinstance(value, bytes) else b"",
             headers=tuple((name, raw if isinstance(raw, bytes) else b"") for name, raw in headers),
@@ -179,11 +193,3 @@ class KafkaReader(Reading):
     def partitions(self) -> frozenset[Partition]:
         """What is read."""
         return frozenset(self._assigned)
-
-    def end_offsets(self) -> dict[Partition, int]:
-        """The high watermark of each partition now."""
-        ends = {}
-        for tp in sorted(self._assigned):
-            kafka = TopicPartition(broker_name(self._namespace, tp[0]), tp[1])
-            ends[tp] = self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]
-        return ends

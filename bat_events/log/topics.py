@@ -14,6 +14,9 @@ from bat_events.events.base import event_types
 Plane = Literal["training", "heldout", "boundary"]
 
 SCHEMA_TOPIC = "schema"
+SEAL_TOPIC = "seal"
+IMPORT_TOPIC = "import"
+"""What an import says about the records that it wrote: of this log, not of the campaign, so no archive and no seal holds it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,9 @@ TOPICS: tuple[TopicSpec, ...] = (
     TopicSpec(name="boundary.report", writer="evaluator", plane="boundary"),
     TopicSpec(name="boundary.fingerprint", writer="evaluator", plane="boundary"),
     TopicSpec(name="promotion", writer="gate"),
+    TopicSpec(name=SEAL_TOPIC, writer="notary"),
+    TopicSpec(name="heldout.seal", writer="heldout-notary", plane="heldout"),
+    TopicSpec(name=IMPORT_TOPIC, writer="admin"),
 )
 
 BY_NAME = {spec.name: spec for spec in TOPICS}

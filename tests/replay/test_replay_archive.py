@@ -89,7 +89,7 @@ def file_of(manifest: dict[str, Any], topic: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(version=2), "version 2 is not known here"),
+        (lambda m: m.update(version=3), "version 3 is not known here"),
         (lambda m: m.update(more=1), "more: Extra inputs"),
         (lambda m: m["files"].append(m["files"][0]), "named twice"),
         (lambda m: file_of(m, "round").update(topic="heldout.cell"), "'heldout.cell' does not belong"),

@@ -50,7 +50,11 @@ def test_every_service_is_a_principal_and_nothing_else_is_but_the_operators() ->
 def test_only_the_heldout_plane_touches_heldout_topics() -> None:
     assert tuple(spec.name for spec in TOPICS if spec.name.startswith("heldout.")) == HELDOUT_TOPICS
     touching = {p.name for p in PRINCIPALS for topic in HELDOUT_TOPICS if p.may_read(topic) or p.may_write(topic)}
-    assert touching == {p.name for p in PRINCIPALS if p.plane == "heldout"} == {"evaluator", "heldout-auditor"}
+    assert (
+        touching
+        == {p.name for p in PRINCIPALS if p.plane == "heldout"}
+        == {"evaluator", "heldout-auditor", "heldout-notary"}
+    )
 
 
 @pytest.mark.parametrize("rules_of", REACTORS, ids=lambda kind: kind.name)
