@@ -26,8 +26,8 @@ from bat_events.events.envelope import parse_time
 from bat_events.log.interface import Partition, Record
 from bat_events.log.topics import BY_NAME, SCHEMA_TOPIC
 from bat_events.replay.archive_format import VERSION as NEWEST
-from bat_events.replay.archive_format import ArchiveError
-from bat_events.replay.archive_reader import ArchiveReader, Other
+from bat_events.replay.archive_format import ArchiveError, Other
+from bat_events.replay.archive_reader import ArchiveReader
 from bat_events.replay.source import OtherRecord, open_topics
 
 FORMAT = "bat-events-archive"
@@ -127,6 +127,10 @@ class ArchiveSource:
             if part.topic == SCHEMA_TOPIC
             for record in _read(self._folder / part.file, part)
         ]
+
+    def imports(self) -> Sequence[Record]:
+        """See Source.imports: an archive holds what stood on the log that was first."""
+        return []
 
     def records(self) -> Iterator[Record | OtherRecord]:
         """See Source.records: file by file, streaming."""

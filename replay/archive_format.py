@@ -12,6 +12,7 @@ artifacts/AB/ABCD…, artifacts.txt with evidence: what events name by digest, a
 import hashlib
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -100,7 +101,11 @@ class RoundEntry(FileEntry):
 
 
 class PartitionEntry(_Part):
-    """One partition. `records` are the campaign's; `offset_end` is where reading stopped, `offset_judged` replay's end."""
+    """One partition. `records` are the campaign's.
+
+    `offset_end` is one past the last record that stood there, `offset_judged` where replay stops comparing: no broker gives the
+    ends of several partitions at one moment, so what came while they were taken is input only.
+    """
 
     topic: str
     partition: Count
@@ -243,6 +248,15 @@ def check_digest_line(path: Path, line: str) -> tuple[str, int]:
     if found is None:
         raise ArchiveError(f"{path}: {line[:80]!r} is no digest and size")
     return found[1], int(found[2])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Other:
+    """Where another campaign's record stood. `id` and `time` are its headers' texts."""
+
+    offset: int
+    id: str
+    time: str
 
 
 def container_header(schema: Any) -> bytes:

@@ -29,6 +29,7 @@ from bat_events.replay.archive_format import (
     RECORD_SCHEMA,
     SCHEMAS,
     ArchiveError,
+    Other,
     PartitionEntry,
     RoundEntry,
     check_file,
@@ -51,15 +52,6 @@ class Archived:
         """What its leaf hashes."""
         r = self.record
         return content_bytes(r.key, r.value, r.headers, r.timestamp_ms)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Other:
-    """Where another campaign's record stood. `id` and `time` are its headers' texts."""
-
-    offset: int
-    id: str
-    time: str
 
 
 class ArchiveReader:

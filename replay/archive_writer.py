@@ -18,6 +18,7 @@ from bat_events.replay.archive_format import (
     OTHERS,
     RECORD_SCHEMA,
     FileEntry,
+    Other,
     PartitionEntry,
     RoundEntry,
     container_block,
@@ -76,15 +77,22 @@ class PartitionWriter:
         self._leaf_file.touch()
         self._rounds: dict[int | None, _Rows] = {}
         self._others: _Rows | None = None
+        self._end = 0
         self.records = 0
         self.schemas: set[str] = set()
         """Digests of the writers' schemas that the records name."""
 
-    def add(self, record: Record) -> bool:
+    def add(self, record: Record | Other) -> bool:
         """Take the next record of the partition; returns whether it is the campaign's."""
+        self._end = record.offset + 1
+        if isinstance(record, Other):
+            self._add_other(record)
+            return False
         headers = record.headers
         if not belongs(headers, self._campaign):
-            self._add_other(record)
+            found = dict(reversed(headers))  # the first of a name counts
+            texts = [found.get(name, b"").decode("utf-8", "replace") for name in ("ce_id", "ce_time")]
+            self._add_other(Other(offset=record.offset, id=texts[0], time=texts[1]))
             return False
         number = round_of(headers)
         content = content_bytes(record.key, record.value, headers, record.timestamp_ms)
@@ -103,8 +111,8 @@ class PartitionWriter:
         self.records += 1
         return True
 
-    def finish(self, *, offset_judged: int, offset_end: int) -> PartitionEntry:
-        """Close the files; they are on disk when this returns."""
+    def finish(self, *, judged: int) -> PartitionEntry:
+        """Close the files; they are on disk when this returns. Records before offset `judged` are compared by replay."""
         self._flush_leaves()
         synced(self._leaf_file)
         files = [
@@ -115,8 +123,8 @@ class PartitionWriter:
             topic=self._topic,
             partition=self._partition,
             records=self.records,
-            offset_judged=offset_judged,
-            offset_end=offset_end,
+            offset_judged=min(judged, self._end),
+            offset_end=self._end,
             files=files,
             others=None if self._others is None else self._others.close(),
             leaves=file_entry(self._leaf_file, self.records),
@@ -127,12 +135,11 @@ class PartitionWriter:
             file.write(self._leaves)
         self._leaves.clear()
 
-    def _add_other(self, record: Record) -> None:
-        found = dict(reversed(record.headers))  # the first of a name counts
-        texts = [found.get(name, b"").decode("utf-8", "replace").encode() for name in ("ce_id", "ce_time")]
+    def _add_other(self, other: Other) -> None:
+        texts = [other.id.encode(), other.time.encode()]
         if self._others is None:
             self._others = _Rows(self._folder / OTHERS, OTHER_SCHEMA)
-        self._others.add(b"".join((long_bytes(record.offset), *(long_bytes(len(t)) + t for t in texts))))
+        self._others.add(b"".join((long_bytes(other.offset), *(long_bytes(len(t)) + t for t in texts))))
 
 
 def synced(path: Path) -> None:

@@ -29,6 +29,7 @@ from bat_events.replay.archive_format import (
     ArchiveError,
     EvidenceEntry,
     Manifest,
+    Other,
     PartitionEntry,
     TopicEntry,
 )
@@ -46,7 +47,7 @@ class ExportLog(Protocol):
         """Per partition of the archived topics: the end of what replay compares, and the end of what is read."""
         ...
 
-    def read(self, where: Partition, end: int) -> Iterator[Record]:
+    def read(self, where: Partition, end: int) -> Iterator[Record | Other]:
         """A partition's records before `end`, in order. Raises LogError."""
         ...
 
@@ -57,7 +58,7 @@ class ExportLog(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What is exported. `salts`: per held-out partition's topic, none needed here; see domain.sealing."""
+    """What is exported."""
 
     campaign: str
     namespace: str
@@ -176,7 +177,7 @@ def _export(log: ExportLog, folder: Path, where: Partition, plan: _Plan, say: Sa
         writer.add(record)
         if read % _PROGRESS_RECORDS == 0:
             say(f"{topic}[{partition}]: {read:,} records read, to offset {record.offset:,} of {end:,}")
-    done = _Done(entry=writer.finish(offset_judged=judged, offset_end=end), schemas=sorted(writer.schemas))
+    done = _Done(entry=writer.finish(judged=judged), schemas=sorted(writer.schemas))
     write_whole(folder / STATE / f"{topic}-{partition}.json", done.model_dump_json().encode())
     say(f"{topic}[{partition}]: {writer.records:,} records in {len(done.entry.files)} files")
     return done

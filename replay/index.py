@@ -5,15 +5,16 @@ a decision's time. For every reader the first committed event of an id wins; lat
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bat_events.codec import Codec, Fact
 from bat_events.errors import BadEnvelope
 from bat_events.events.campaign import CampaignStarted
-from bat_events.events.envelope import from_headers
+from bat_events.events.envelope import from_headers, parse_time
 from bat_events.events.rounds import CampaignFinished
 from bat_events.log.interface import Partition, Record
+from bat_events.replay.imported import Imported, went_on
 from bat_events.replay.source import OtherRecord, ReplayError, Source
 
 
@@ -88,6 +89,9 @@ def load(source: Source, campaign: str | None) -> Index:
             )
         entries.append(entry)
     chosen, started = _started(partitions, campaign, source.name)
+    imported = Imported(codec.decode(record) for record in source.imports())
+    if imported.holds(chosen):
+        partitions = _as_before_the_import(partitions, imported, chosen)
     by_id: dict[str, Entry] = {}
     duplicates = 0
     for where in sorted(partitions):
@@ -111,13 +115,35 @@ def load(source: Source, campaign: str | None) -> Index:
     return index
 
 
+def _as_before_the_import(
+    partitions: dict[Partition, list[Entry]], imported: Imported, campaign: str
+) -> dict[Partition, list[Entry]]:
+    """The campaign's entries with the offsets that its cuts name, among the places of what stood beside them there."""
+    found: dict[Partition, list[Entry]] = {}
+    for where, entries in partitions.items():
+        before = imported.offsets(campaign, where)
+        own = [entry for entry in entries if entry.campaign == campaign]
+        renumbered = [_others_entry(other.offset, other.id, other.time) for other in imported.others(campaign, where)]
+        for entry in own:
+            offset = next(before, None)
+            if offset is None:
+                raise ReplayError(went_on(campaign, where))
+            fact = None if entry.fact is None else replace(entry.fact, offset=offset)
+            renumbered.append(replace(entry, offset=offset, fact=fact))
+        found[where] = sorted(renumbered, key=lambda entry: entry.offset)
+    return {where: entries for where, entries in found.items() if entries}
+
+
+def _others_entry(offset: int, id_: str, time: str | datetime) -> Entry:
+    moment = parse_time(time) if isinstance(time, str) else time
+    return Entry(offset=offset, id=id_, campaign="", time=moment, key=b"", fact=None, judged=False)
+
+
 def _entry(
     record: Record | OtherRecord, codec: Codec, campaign: str | None, judged: Mapping[Partition, int] | None
 ) -> Entry:
     if isinstance(record, OtherRecord):
-        return Entry(
-            offset=record.offset, id=record.id, campaign="", time=record.time, key=b"", fact=None, judged=False
-        )
+        return _others_entry(record.offset, record.id, record.time)
     compared = judged is None or record.offset < judged[(record.topic, record.partition)]
     other = campaign is not None and dict(record.headers).get("bat_campaign") not in (None, campaign.encode())
     if other:

@@ -12,7 +12,7 @@ from bat_events.errors import LogError
 from bat_events.log.cluster import Address
 from bat_events.log.interface import Partition, Record
 from bat_events.log.kafka_reader import KafkaReader
-from bat_events.log.topics import SCHEMA_TOPIC, TOPICS
+from bat_events.log.topics import IMPORT_TOPIC, SCHEMA_TOPIC, TOPICS
 
 _BATCH = 2000
 _QUIET_S = 30.0
@@ -50,6 +50,10 @@ class Source(Protocol):
         """The writer schemas that travel with the log, as JSON texts."""
         ...
 
+    def imports(self) -> Sequence[Record]:
+        """What imports say about the records that they wrote."""
+        ...
+
     def records(self) -> Iterator[Record | OtherRecord]:
         """Every record of the open topics; partitions may be interleaved. Raises LogError."""
         ...
@@ -57,7 +61,9 @@ class Source(Protocol):
 
 def open_topics() -> tuple[str, ...]:
     """The topics that replay reads, without namespace."""
-    return tuple(spec.name for spec in TOPICS if spec.plane != "heldout" and not spec.compacted)
+    return tuple(
+        spec.name for spec in TOPICS if spec.plane != "heldout" and not spec.compacted and spec.name != IMPORT_TOPIC
+    )
 
 
 class KafkaSource:
@@ -71,7 +77,10 @@ class KafkaSource:
     def __init__(self, bootstrap: Address, namespace: str) -> None:
         self.name = f"namespace {namespace}"
         self._reader = KafkaReader(
-            bootstrap=bootstrap, namespace=namespace, topics=[*open_topics(), SCHEMA_TOPIC], group="replay"
+            bootstrap=bootstrap,
+            namespace=namespace,
+            topics=[*open_topics(), SCHEMA_TOPIC, IMPORT_TOPIC],
+            group="replay",
         )
         self.judged: Mapping[Partition, int] | None = self._reader.end_offsets()
         self._ends = self._reader.end_offsets()
@@ -81,9 +90,13 @@ class KafkaSource:
         """See Source.schemas."""
         return [record.value for record in self.all_records() if record.topic == SCHEMA_TOPIC]
 
+    def imports(self) -> Sequence[Record]:
+        """See Source.imports."""
+        return [record for record in self.all_records() if record.topic == IMPORT_TOPIC]
+
     def records(self) -> Iterator[Record]:
         """See Source.records."""
-        return (record for record in self.all_records() if record.topic != SCHEMA_TOPIC)
+        return (record for record in self.all_records() if record.topic not in (SCHEMA_TOPIC, IMPORT_TOPIC))
 
     def all_records(self) -> list[Record]:
         """The schema topic's records too, in the order of topic, partition and offset. Raises LogError."""

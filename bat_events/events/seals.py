@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from bat_events.events.base import Event
-from bat_events.events.types import Digest, Id, NonNegative, Positive, Record, Seq
+from bat_events.events.types import Digest, NonNegative, Positive, Record, Seq
 
 
 class SealedRange(Record):
@@ -54,7 +54,7 @@ class StoodThere(Record):
     """Where a record of another campaign stood in the log that was exported: place, id and time, no content."""
 
     offset: NonNegative
-    id: Id
+    id: str = Field(description="its ce_id")
     time: str = Field(description="its ce_time")
 
 

@@ -26,6 +26,10 @@ class MemorySource:
         """See Source.schemas."""
         return []
 
+    def imports(self) -> Sequence[Record]:
+        """See Source.imports."""
+        return []
+
     def records(self) -> Iterator[Record]:
         """See Source.records."""
         return iter(self.kept)
