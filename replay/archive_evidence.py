@@ -7,6 +7,7 @@ who has the right to the store.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -30,13 +31,14 @@ FIELDS = frozenset({"body", "evidence", "weights", "checkpoint"})
 Fetch = Callable[[str], bytes | None]
 """The bytes of a digest, or None where the store has it not."""
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")  # a leakage check's `evidence` is words
 _FOLDER = b'"kind":"folder"'
 
 
 def named_in(event: BaseModel) -> Iterator[str]:
     """The digests of the artefacts that an event names, its nested records' too."""
     for name, value in event.__dict__.items():
-        if name in FIELDS and isinstance(value, str):
+        if name in FIELDS and isinstance(value, str) and _DIGEST.fullmatch(value):
             yield value
         elif isinstance(value, tuple):
             for part in value:

@@ -19,7 +19,6 @@ from typing import Annotated, Any, Literal
 from backports import zstd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bat_events.domain.canonical import canonical_json
 from bat_events.domain.sealing import long_bytes
 from bat_events.log.topics import BY_NAME, IMPORT_TOPIC, SCHEMA_TOPIC
 from bat_events.replay.source import ReplayError
@@ -164,7 +163,8 @@ class Manifest(_Part):
         """SHA-256 over everything but itself."""
         data = self.model_dump(mode="json")
         del data["sha256"]
-        return hashlib.sha256(canonical_json(data)).hexdigest()
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -192,13 +192,13 @@ def _fault(manifest: Manifest) -> str | None:
     names = [(part.topic, part.partition) for part in manifest.partitions]
     if len(set(names)) != len(names):
         return "a partition is named twice"
-    declared = {topic.name: topic for topic in manifest.topics}
+    places = {(topic.name, number) for topic in manifest.topics for number in range(topic.partitions)}
+    if places != set(names):
+        return f"its partitions are not those of its topics: {sorted(places ^ set(names))[:3]}"
     for part in manifest.partitions:
         where = f"{part.topic}[{part.partition}]"
         if part.topic not in BY_NAME or part.topic in NOT_ARCHIVED:
             return f"topic {part.topic!r} does not belong into an archive: install a newer bat-events if it is new"
-        if part.topic not in declared or part.partition >= declared[part.topic].partitions:
-            return f"{where} is not among the topics"
         if BY_NAME[part.topic].plane == "heldout" and manifest.heldout != "included":
             return f"{where} is of the held-out plane, which the manifest says is not included"
         rounds = [entry.round for entry in part.files]
@@ -236,7 +236,12 @@ def check_file(path: Path, entry: FileEntry) -> None:
     except OSError:
         raise ArchiveError(f"{path} is missing: the archive is incomplete, copy it again") from None
     if found != entry.sha256:
-        raise ArchiveError(f"{path}: its SHA-256 is {found}, the manifest says {entry.sha256}: the file was changed")
+        raise ArchiveError(f"{path}: its SHA-256 is {found}, the archive says {entry.sha256}: the file was changed")
+
+
+def check_schema(path: Path, digest: str) -> None:
+    """Raises ArchiveError where a schema is not there or not the one of its name."""
+    check_file(path, FileEntry(records=0, bytes=0, sha256=digest))
 
 
 _LIST_LINE = re.compile(r"([0-9a-f]{64}) ([0-9]{1,15})\n")

@@ -12,13 +12,16 @@ from backports import zstd
 
 from bat_events.replay.archive_format import MARKER, RECORD_SCHEMA, ArchiveError, container_header
 
+Raw = tuple[int, bytes, int]
+"""(ordinal, content, where in the content the headers begin)."""
+
 _HEADER = container_header(RECORD_SCHEMA)
 _MOST_BYTES = 128 << 20
 """Of one block. Its writer ends a block with the record that brings it over BLOCK_BYTES, and records have at most 8 MiB."""
 
 
-def raw_rows(path: Path, records: int) -> Iterator[tuple[int, bytes]]:
-    """(ordinal, content) of every row. Raises ArchiveError where the file is not one that this project wrote."""
+def raw_rows(path: Path, records: int) -> Iterator[Raw]:
+    """Every row. Raises ArchiveError where the file is not one that this project wrote."""
     count = 0
     try:
         with path.open("rb") as file:
@@ -26,11 +29,11 @@ def raw_rows(path: Path, records: int) -> Iterator[tuple[int, bytes]]:
                 raise ArchiveError(f"{path} does not begin as an archive's file")
             last = -1
             for rows, data in _blocks(file):
-                for ordinal, content in split(rows, data):
-                    if ordinal <= last:
-                        raise ArchiveError(f"{path}: record {ordinal} follows {last}: records are out of order")
-                    last = ordinal
-                    yield ordinal, content
+                for row in split(rows, data):
+                    if row[0] <= last:
+                        raise ArchiveError(f"{path}: record {row[0]} follows {last}: records are out of order")
+                    last = row[0]
+                    yield row
                 count += rows
     except FileNotFoundError:
         raise ArchiveError(f"{path} is missing: the archive is incomplete, copy it again") from None
@@ -66,7 +69,7 @@ def _long(file: IO[bytes], first: bytes) -> int:
         byte = file.read(1)
 
 
-def split(rows: int, data: bytes) -> Iterator[tuple[int, bytes]]:
+def split(rows: int, data: bytes) -> Iterator[Raw]:
     """The rows of one block. Raises ValueError or IndexError where the bytes are no such rows."""
     at, end = 0, len(data)
     for _ in range(rows):
@@ -84,6 +87,7 @@ def split(rows: int, data: bytes) -> Iterator[tuple[int, bytes]]:
             if size > 0x7F or size & 1:
                 size, at = _size(data, at - 1)
             at += size >> 1
+        beginning = at
         headers = data[at]
         at += 1
         if headers > 0x7F or headers & 1:
@@ -100,7 +104,7 @@ def split(rows: int, data: bytes) -> Iterator[tuple[int, bytes]]:
             at += 1
         if at > end:
             raise ValueError("a row is cut off")
-        yield ordinal, data[start:at]
+        yield ordinal, data[start:at], beginning - start
     if at != end:
         raise ValueError("bytes trail the rows of a block")
 

@@ -5,7 +5,7 @@
     archive.records(topic, partition)          its records in the log's order, rounds merged
     archive.round(3)                           the records of one round, partition by partition (None: of no round)
     archive.others(topic, partition)           where other campaigns' records stood
-    archive.raw(topic, partition)              (ordinal, content bytes) alone, for hashing: twice as fast
+    archive.raw(topic, partition)              (ordinal, content, …): bytes alone, for hashing
 
 Every row's place is checked as it is read: ordinals and offsets rise, a round's file holds that round's records only.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+from backports import zstd
 
 from bat_events.domain.sealing import content_bytes
 from bat_events.log.belonging import round_of
@@ -33,11 +34,12 @@ from bat_events.replay.archive_format import (
     PartitionEntry,
     RoundEntry,
     check_file,
+    check_schema,
     read_manifest,
 )
-from bat_events.replay.archive_raw import raw_rows
+from bat_events.replay.archive_raw import Raw, raw_rows
 
-_BROKEN = (ValueError, EOFError, LookupError, TypeError, OverflowError, MemoryError, RuntimeError)
+_BROKEN = (ValueError, EOFError, LookupError, TypeError, OverflowError, MemoryError, RuntimeError, zstd.ZstdError)
 """What fastavro and zstd raise on bytes that are not what they should be."""
 
 
@@ -83,24 +85,22 @@ class ArchiveReader:
             if part.others is not None:
                 check_file(folder / OTHERS, part.others)
             check_file(folder / LEAVES, part.leaves)
+        for digest in self.manifest.schemas:
+            check_schema(self.folder / SCHEMAS / f"{digest}.avsc", digest)
 
     def schemas(self) -> Sequence[bytes]:
-        """The writers' schemas, as JSON texts."""
-        found = []
-        for digest in self.manifest.schemas:
-            path = self.folder / SCHEMAS / f"{digest}.avsc"
-            try:
-                found.append(path.read_bytes())
-            except OSError:
-                raise ArchiveError(f"{path} is missing: the archive is incomplete, copy it again") from None
-        return found
+        """The writers' schemas, as JSON texts. Raises ArchiveError where one is missing or changed."""
+        paths = [(self.folder / SCHEMAS / f"{digest}.avsc", digest) for digest in self.manifest.schemas]
+        for path, digest in paths:
+            check_schema(path, digest)
+        return [path.read_bytes() for path, _ in paths]
 
     def records(self, topic: str, partition: int) -> Iterator[Archived]:
         """A partition's records in the log's order."""
         entry = self.entry(topic, partition)
         rows = [_rows(self.folder, entry, part) for part in entry.files]
         key = itemgetter("ordinal")
-        for row in _merged(rows, key, self._where(entry)):
+        for row in merged(rows, key, self._where(entry)):
             yield _archived(row, topic, partition)
 
     def round(self, number: int | None) -> Iterator[Archived]:
@@ -112,12 +112,12 @@ class ArchiveReader:
                     for row in _rows(self.folder, entry, part):
                         yield _archived(row, topic, partition)
 
-    def raw(self, topic: str, partition: int) -> Iterator[tuple[int, bytes]]:
-        """(ordinal, content) of a partition's records in order: what leaves are made of. Rounds are not looked at."""
+    def raw(self, topic: str, partition: int) -> Iterator[Raw]:
+        """A partition's records in order, split and not decoded: what leaves are made of. Rounds are not looked at."""
         entry = self.entry(topic, partition)
         folder = entry.folder(self.folder)
         rows = [raw_rows(folder / part.name, part.records) for part in entry.files]
-        return _merged(rows, itemgetter(0), self._where(entry))
+        return merged(rows, itemgetter(0), self._where(entry))
 
     def others(self, topic: str, partition: int) -> Iterator[Other]:
         """Where other campaigns' records stood, by offset."""
@@ -176,7 +176,7 @@ def _archived(row: dict[str, Any], topic: str, partition: int) -> Archived:
     return Archived(ordinal=row["ordinal"], record=record)
 
 
-def _merged(sources: Sequence[Iterator[Any]], key: Any, where: str) -> Iterator[Any]:
+def merged(sources: Sequence[Iterator[Any]], key: Any, where: str) -> Iterator[Any]:
     """Rows of several files by ordinal: a run of one file is passed on without looking at the others.
 
     Raises ArchiveError where an ordinal comes twice.

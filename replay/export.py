@@ -5,6 +5,7 @@ on: finished partitions stay, the one at hand is done again, and the ends stay t
 written last. The same log, ends and options give the same bytes (with the same version of the compression library).
 """
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -16,7 +17,11 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bat_events import __version__
+from bat_events.codec import Codec
 from bat_events.domain.canonical import canonical_json
+from bat_events.errors import DecodeError
+from bat_events.events.seals import HeldoutRoundSealed
+from bat_events.log.belonging import belongs
 from bat_events.log.interface import Partition, Record
 from bat_events.log.topics import BY_NAME
 from bat_events.replay.archive_evidence import Fetch, write_evidence
@@ -172,7 +177,8 @@ def _kept(folder: Path, where: Partition) -> _Done | None:
 def _export(log: ExportLog, folder: Path, where: Partition, plan: _Plan, say: Say) -> _Done:
     topic, partition = where
     judged, end = plan.ends[topic][str(partition)]
-    writer = PartitionWriter(folder, topic, partition, plan.campaign, only_round=plan.only_round)
+    salt = _salt(log, plan) if BY_NAME[topic].plane == "heldout" else b""
+    writer = PartitionWriter(folder, topic, partition, plan.campaign, only_round=plan.only_round, salt=salt)
     for read, record in enumerate(log.read(where, end), 1):
         writer.add(record)
         if read % _PROGRESS_RECORDS == 0:
@@ -183,13 +189,25 @@ def _export(log: ExportLog, folder: Path, where: Partition, plan: _Plan, say: Sa
     return done
 
 
+def _salt(log: ExportLog, plan: _Plan) -> bytes:
+    """The salt of the campaign's held-out seals; none where it was not sealed."""
+    codec = Codec()
+    topic = HeldoutRoundSealed.TOPIC
+    for record in log.read((topic, 0), plan.ends[topic]["0"][1]):
+        if isinstance(record, Record) and belongs(record.headers, plan.campaign.encode()):
+            with contextlib.suppress(DecodeError):
+                event = codec.decode(record).event
+                return bytes.fromhex(event.salt) if isinstance(event, HeldoutRoundSealed) else b""
+    return b""
+
+
 def _write_schemas(log: ExportLog, folder: Path, done: list[_Done]) -> tuple[list[str], list[str]]:
     """The schemas that the records name; those that are not on the log are listed apart."""
     named = sorted({digest for part in done for digest in part.schemas})
     known = log.schemas()
     there = [digest for digest in named if digest in known]
     for digest in there:
-        write_whole(folder / SCHEMAS / f"{digest}.avsc", known[digest])
+        write_whole(folder / SCHEMAS / f"{digest}.avsc", canonical_json(json.loads(known[digest])))
     return there, [digest for digest in named if digest not in known]
 
 

@@ -5,7 +5,7 @@ whatever else must be unable to write imports this module and not `log.kafka`.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -193,3 +193,14 @@ class KafkaReader(Reading):
     def partitions(self) -> frozenset[Partition]:
         """What is read."""
         return frozenset(self._assigned)
+
+    def turn_to(self, where: Partition) -> None:
+        """From now on read this partition alone, from its beginning."""
+        self._unread = {where}
+        self.positions.pop(where, None)
+        self._consumer.assign(self._to_kafka({where: OFFSET_BEGINNING}))
+
+    def rest(self) -> Iterator[Record]:
+        """Every record up to the ends, partitions interleaved. Raises LogError."""
+        while not self.caught_up():
+            yield from self.poll(2000, 0.5)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from bat_events.codec import Codec
 from bat_events.domain.canonical import canonical_json
 from bat_events.log.interface import Partition, Record
 from bat_events.log.topics import BY_NAME
@@ -60,7 +61,10 @@ def quiet(_: str) -> None:
     """Progress that nobody reads."""
 
 
-def export(records: Sequence[Record], folder: Path, campaign: str, **options: object) -> Manifest:
+def export(
+    records: Sequence[Record], folder: Path, campaign: str, *, parallel: int = PARTITIONS, **options: object
+) -> Manifest:
     """An archive of records."""
-    log = MemoryLog(records, heldout=bool(options.get("heldout")))
+    schemas = [schema.text for schema in Codec().schemas()]
+    log = MemoryLog(records, schemas=schemas, heldout=bool(options.get("heldout")), parallel=parallel)
     return export_campaign(log, folder, ExportOptions(campaign=campaign, namespace="memory", **options), quiet)  # type: ignore[arg-type]
