@@ -85,6 +85,8 @@ class ArchiveReader:
             if part.others is not None:
                 check_file(folder / OTHERS, part.others)
             check_file(folder / LEAVES, part.leaves)
+            if part.leaves.records != part.records:
+                raise ArchiveError(f"{folder / LEAVES}: {part.leaves.records} leaves for {part.records} records")
         for digest in self.manifest.schemas:
             check_schema(self.folder / SCHEMAS / f"{digest}.avsc", digest)
 

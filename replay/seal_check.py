@@ -25,6 +25,8 @@ class Checked:
     first_wrong: Range | None = None
     leaf_differs: int | None = None
     """The first ordinal whose leaf is not the one of the list that came along."""
+    leaf_kind: str = ""
+    """How: changed, added (the list has no leaf for it) or missing (the list has one leaf more)."""
     gap: int | None = None
     """The first ordinal that no row has, though later ones are there."""
 
@@ -48,8 +50,8 @@ def check_partition(
             take((known if fill else None) or bytes(HASH_BYTES))
             at += 1
         leaf = leaf_of(ordinal, content)
-        if leaves is not None and next(leaves, None) != leaf and found.leaf_differs is None:
-            found.leaf_differs = ordinal
+        if leaves is not None and (known := next(leaves, None)) != leaf and found.leaf_differs is None:
+            found.leaf_differs, found.leaf_kind = ordinal, "added" if known is None else "changed"
         take(leaf)
         at += 1
     if leaves is not None:
@@ -58,7 +60,7 @@ def check_partition(
                 take(known)
                 at += 1
             elif found.leaf_differs is None:
-                found.leaf_differs = at
+                found.leaf_differs, found.leaf_kind = at, "missing"
     found.records, found.first_wrong = at, roots.first_wrong or roots.current
     return found
 

@@ -37,7 +37,9 @@ class SealedLog(Protocol):
 
     def partitions(self) -> Sequence[Partition]: ...
 
-    def schemas(self) -> Sequence[bytes]: ...
+    def schemas(self) -> Mapping[str, bytes]:
+        """Digest -> text of the writers' schemas."""
+        ...
 
     def seals(self, topic: str) -> Iterable[Record]:
         """The campaign's records of a seal topic, in order."""
@@ -87,8 +89,10 @@ def verify(log: SealedLog, heads: Sequence[Head] | None, say: Say, *, codec: Cod
     Raises LogError where the log cannot be read.
     """
     codec = codec or Codec()
-    for text in log.schemas():
-        codec.learn(text)
+    known = {schema.digest for schema in codec.schemas()}
+    for digest, text in log.schemas().items():
+        if digest not in known:
+            codec.learn(text)
     there = set(log.partitions())
     planes, findings, notes = [], [], []
     for plane, topic in (("training", SEAL_TOPIC), ("heldout", "heldout.seal")):
@@ -151,8 +155,10 @@ def _partition(log: SealedLog, where: Partition, ranges: Sequence[Range], salt: 
         what = "no record has this ordinal, though later ones are there"
         found.append(Finding(kind="missing", topic=topic, partition=partition, ordinal=checked.gap, what=what))
     elif checked.leaf_differs is not None:
-        what = "the record is not the one of the leaf hash that came along"
-        found.append(Finding(kind="changed", topic=topic, partition=partition, ordinal=checked.leaf_differs, what=what))
+        what = "no seal holds it, but the leaf hashes that came along have another record here, or none"
+        found.append(
+            Finding(kind=checked.leaf_kind, topic=topic, partition=partition, ordinal=checked.leaf_differs, what=what)
+        )
     return checked, found
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bat_events.codec import Codec
@@ -48,11 +48,11 @@ class ArchiveLog:
         """See SealedLog."""
         return self._archive.partitions
 
-    def schemas(self) -> Sequence[bytes]:
+    def schemas(self) -> Mapping[str, bytes]:
         """See SealedLog. One that is changed is no schema: that is a finding of its own, and seals are looked at all the same."""
         with contextlib.suppress(ArchiveError):
-            return self._archive.schemas()
-        return []
+            return dict(zip(self._archive.manifest.schemas, self._archive.schemas(), strict=True))
+        return {}
 
     def seals(self, topic: str) -> Iterable[Record]:
         """See SealedLog."""

@@ -1,6 +1,6 @@
 """A campaign on Kafka as a SealedLog: its records are hashed as they come, in flat memory."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bat_events.domain.sealing import content_bytes
 from bat_events.log.belonging import belongs
@@ -23,9 +23,9 @@ class KafkaSealedLog:
         """See SealedLog."""
         return sorted(self._ends)
 
-    def schemas(self) -> Sequence[bytes]:
+    def schemas(self) -> Mapping[str, bytes]:
         """See SealedLog."""
-        return list(self._log.schemas().values())
+        return self._log.schemas()
 
     def seals(self, topic: str) -> Iterable[Record]:
         """See SealedLog."""
