@@ -164,7 +164,7 @@ class _Log:
 
     def _reader(self, topics: Sequence[str]) -> KafkaReader:
         return KafkaReader(
-            bootstrap=self._target.address, namespace=self._target.namespace, topics=topics, group="import"
+            bootstrap=self._target.address, namespace=self._target.namespace, topics=topics, group="import", wait_ms=5
         )
 
     def compare(self, where: Partition) -> int:

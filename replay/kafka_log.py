@@ -15,6 +15,8 @@ from bat_events.replay.imported import Imported, went_on
 
 _BATCH = 2000
 _QUIET_S = 30.0
+_WAIT_MS = 5
+_ALL = 1 << 62
 
 
 class KafkaExportLog:
@@ -39,16 +41,21 @@ class KafkaExportLog:
             small.close()
         self._imported = Imported(codec.decode(record) for record in imports)
         names = archived_topics(heldout=False)
-        self._readers = [KafkaReader(bootstrap=address, namespace=namespace, topics=names, group="export")]
+        self._readers = [
+            KafkaReader(bootstrap=address, namespace=namespace, topics=names, group="export", wait_ms=_WAIT_MS)
+        ]
         if heldout is not None:
             hidden = [name for name in archived_topics(heldout=True) if BY_NAME[name].plane == "heldout"]
-            self._readers.append(KafkaReader(bootstrap=heldout, namespace=namespace, topics=hidden, group="export"))
+            self._readers.append(
+                KafkaReader(bootstrap=heldout, namespace=namespace, topics=hidden, group="export", wait_ms=_WAIT_MS)
+            )
 
     def ends(self) -> Mapping[Partition, tuple[int, int]]:
         """See ExportLog: taken twice, so that what is compared has all its inputs among what is read."""
         first = [reader.end_offsets() for reader in self._readers]
+        imported = self._imported.holds(self._campaign)  # whole when it was exported: all of it is compared
         return {
-            where: (judged, end)
+            where: (_ALL if imported else judged, end)
             for reader, ends in zip(self._readers, first, strict=True)
             for (where, judged), end in zip(ends.items(), reader.end_offsets().values(), strict=True)
         }

@@ -122,11 +122,11 @@ def _open_campaign(context: Context) -> str:
 
 
 def _let_the_auditor_catch_up(context: Context, campaign: str) -> None:
-    """Give the auditor a moment, so that the queries suggested below see the campaign's end."""
+    """Give auditor and notary a moment, so that the queries suggested below see the campaign's end, sealed."""
     from bat_events.audit.run import run_query
 
     deadline = time.monotonic() + _AUDIT_WAIT_S
-    sql = "SELECT count(*) FROM events WHERE type = 'CampaignFinished' AND campaign = $campaign"
+    sql = "SELECT count(*) FROM round_sealed WHERE round IS NULL AND campaign = $campaign"
     home, namespace = context.settings.home.absolute(), context.settings.namespace
     while time.monotonic() < deadline:
         with contextlib.suppress(BatError):  # still starting, or busy: look again

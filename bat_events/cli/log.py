@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bat_events.cli import archive
 from bat_events.cli.common import errors, reading, say, settings_of
 from bat_events.codec import Fact
 from bat_events.errors import DecodeError
@@ -12,6 +13,10 @@ from bat_events.log.kafka import KafkaReader
 from bat_events.log.topics import BY_NAME, SCHEMA_TOPIC
 
 app = typer.Typer(no_args_is_help=True, help="The log itself.")
+app.command("export")(archive.export_command)
+app.command("import")(archive.import_command)
+app.command("verify")(archive.verify_command)
+app.command("prove")(archive.prove_command)
 
 _OPEN = tuple(name for name, spec in BY_NAME.items() if spec.plane != "heldout" and name != SCHEMA_TOPIC)
 

@@ -180,8 +180,11 @@ class KafkaReader(Reading):
         topics: Sequence[str],
         start: Mapping[Partition, int] | None = None,
         group: str = "reader",
+        wait_ms: int = 100,
     ) -> None:
-        consumer = open_consumer(bootstrap, **{"group.id": group_of(bootstrap, namespace, group)})
+        """`wait_ms`: how long the broker waits for records that are not there yet; short where partitions are read in turn."""
+        settings = {"group.id": group_of(bootstrap, namespace, group), "fetch.wait.max.ms": wait_ms}
+        consumer = open_consumer(bootstrap, **settings)
         super().__init__(consumer, bootstrap, namespace)
         partitions = partitions_of(consumer, bootstrap, namespace, topics)
         self._assigned = set(partitions)
@@ -198,7 +201,7 @@ class KafkaReader(Reading):
         """From now on read this partition alone, from its beginning."""
         self._unread = {where}
         self.positions.pop(where, None)
-        self._consumer.assign(self._to_kafka({where: OFFSET_BEGINNING}))
+        self._consumer.assign(self._to_kafka({where: 0}))  # nothing is ever deleted: this is the beginning
 
     def rest(self) -> Iterator[Record]:
         """Every record up to the ends, partitions interleaved. Raises LogError."""

@@ -15,7 +15,7 @@ from bat_events.service.runtime import Status, no_crash
 from tests.replay.loop import PARTITIONS, Loop
 
 CODEC = Codec()
-START_MS = 1_800_000_000_000
+START_MS = 1_700_000_000_000
 SEALING_AT = datetime.fromtimestamp(START_MS / 1000 + 10_000, UTC)
 HOUR_MS = 3_600_000
 

@@ -20,6 +20,7 @@ from bat_events.log.topics import SCHEMA_TOPIC, TOPICS
 
 # The part of the log that a fact is compared by: circumstances (time, cost, trace, cut) differ from run to run.
 Identity = dict[str, tuple[str, str, str]]
+SEAL_TOPICS = ("seal", "heldout.seal")
 
 
 class Home:
@@ -130,11 +131,18 @@ class Home:
 
 
 def identities(facts: list[Fact]) -> Identity:
-    """event id -> (type, cause, body digest) of the first committed event of each id."""
+    """event id -> (type, cause, body digest) of the first committed event of each id; a seal hashes times, so it has none."""
     found: Identity = {}
     for fact in facts:
-        found.setdefault(fact.id, (type(fact.event).__name__, fact.envelope.cause, fact.envelope.body_digest))
+        digest = "" if fact.topic in SEAL_TOPICS else fact.envelope.body_digest
+        found.setdefault(fact.id, (type(fact.event).__name__, fact.envelope.cause, digest))
     return found
+
+
+def closed(facts: list[Fact]) -> bool:
+    """Whether both planes' logs of a finished campaign are sealed to their end (facts of the seal topics)."""
+    ends = {fact.topic for fact in facts if getattr(fact.event, "round", 0) is None}
+    return ends == set(SEAL_TOPICS)
 
 
 def finished(facts: list[Fact]) -> bool:

@@ -16,7 +16,7 @@ from bat_events.events.rounds import CampaignFinished, GroupRequested, RoundPlan
 from bat_events.events.training import TrainingStepCompleted
 from bat_events.log.local_kafka import LocalKafka
 from bat_events.service.context import secret
-from tests.e2e.commands import Home, finished, identities
+from tests.e2e.commands import SEAL_TOPICS, Home, closed, finished, identities
 
 pytestmark = [pytest.mark.kafka, pytest.mark.sandbox]
 
@@ -45,6 +45,8 @@ def home(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> TinyHom
     with home.serving(), home.serving("rollout"), home.neighbour.serving():
         home.wait(finished, "round")
         home.neighbour.wait(finished, "round")
+        for one in (home, home.neighbour):
+            one.wait(closed, *SEAL_TOPICS, timeout_s=60)
         home.workers = home.counts("rollout")
         home.wait(lambda _: bool(_finished_rows(home)), "round", timeout_s=60)
         home.live = home.ask("SELECT count(*) AS n FROM events WHERE type = 'RewardScored'")

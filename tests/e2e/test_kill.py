@@ -18,7 +18,7 @@ from bat_events.codec import Fact
 from bat_events.events.rounds import GroupRequested
 from bat_events.events.training import TrainingStepCompleted
 from bat_events.log.local_kafka import LocalKafka
-from tests.e2e.commands import Home, finished, identities
+from tests.e2e.commands import SEAL_TOPICS, Home, closed, finished, identities
 
 pytestmark = [pytest.mark.kafka, pytest.mark.sandbox, pytest.mark.torch]
 
@@ -44,6 +44,7 @@ def _run(home: Home, plan: Path, disturb: Any = None) -> list[Fact]:
         if disturb is not None:
             disturb(home)
         home.wait(finished, "round", timeout_s=400)
+        home.wait(closed, *SEAL_TOPICS, timeout_s=60)
         time.sleep(2.0)  # the auditor and the bank go on for a moment
     return home.facts()
 
