@@ -138,7 +138,8 @@ def test_a_whole_campaign_is_denied_nothing(home: TinyHome, kafka: LocalKafka) -
 
 def test_the_heldout_plane_has_an_audit_file_of_its_own(home: TinyHome) -> None:
     ask = ("--format", "json", "--sql", "SELECT type, count(*) FROM events WHERE topic LIKE 'heldout%' GROUP BY type")
-    assert json.loads(home.run("audit", "--heldout", *ask))["rows"] == [["EvaluationCellScored", 24]]
+    found = sorted(json.loads(home.run("audit", "--heldout", *ask))["rows"])
+    assert found == [["EvaluationCellScored", 24], ["HeldoutRoundSealed", 3]]
     assert json.loads(home.run("audit", *ask))["rows"] == []
     names = {path.name for path in (home.path / "heldout" / "logs" / home.namespace).iterdir()}
     assert {"evaluator.log", "evaluator.out", "heldout-auditor.log"} <= names
@@ -170,6 +171,34 @@ def test_status_list_and_tail_tell_of_it(home: TinyHome) -> None:
     assert "finished" in home.run("campaign", "list")
     tail = home.run("log", "tail", "-n", "5", "--topic", "round", "--body").strip().splitlines()
     assert "CampaignFinished" in "".join(tail)
+
+
+def test_the_campaign_is_sealed_exported_verified_proven_and_imported_elsewhere(
+    home: TinyHome, kafka: LocalKafka, tmp_path: Path
+) -> None:
+    folder, heads = tmp_path / "tiny", str(home.path / "seals" / f"{home.namespace}.jsonl")
+    assert "records" in home.run("log", "export", "tiny", "--to", str(folder), "--with-evidence")
+    assert "NOT" not in home.run("log", "verify", "--archive", str(folder), "--heads", heads)
+    assert "3 seals" in home.run("log", "verify", "tiny")
+    told = [json.loads(home.run("replay", "tiny", *words, "--json")) for words in ((), ("--archive", str(folder)))]
+    assert [{**result, "source": ""} for result in told[:1]] == [{**result, "source": ""} for result in told[1:]]
+
+    rollout = next(fact for fact in home.facts("rollout"))
+    proof = tmp_path / "proof.json"
+    proof.write_text(home.run("log", "prove", rollout.id, "--archive", str(folder)))
+    assert f"event {rollout.id} stood at rollout" in home.run("log", "prove", "--check", str(proof), "--heads", heads)
+    proof.write_text(proof.read_text().replace('"ordinal": ', '"ordinal": 1'))
+    assert "does not hold" in home.run("log", "prove", "--check", str(proof), "--heads", heads, code=1)
+
+    elsewhere = Home(tmp_path / "home", kafka=kafka, namespace="e2e-imported")
+    assert "artefacts written" in elsewhere.run("log", "import", str(folder))
+    assert "decisions reproduced" in elsewhere.run("replay", "tiny")
+    evidence = rollout.event.evidence  # type: ignore[attr-defined]
+    stores = [one.path / "artifacts" / evidence[:2] / evidence for one in (home, elsewhere)]
+    assert stores[0].read_bytes() == stores[1].read_bytes()
+    artefact = folder / "artifacts" / evidence[:2] / evidence
+    artefact.write_bytes(artefact.read_bytes() + b" ")
+    assert "the artefact was changed" in home.run("log", "verify", "--archive", str(folder), code=1)
 
 
 def test_a_second_campaign_can_follow_be_paused_and_cancelled(home: TinyHome) -> None:
