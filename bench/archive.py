@@ -60,10 +60,10 @@ def templates() -> list[Outgoing]:
             valid_actions=1,
             prompt_tokens=TOKENS,
             response_tokens=TOKENS,
-            prompt_ids=_noise(number, 4 * TOKENS),
-            response_ids=_noise(number + 1, 4 * TOKENS),
+            prompt_ids=_noise(3 * number, 4 * TOKENS),
+            response_ids=_noise(3 * number + 1, 4 * TOKENS),
             response_mask=bytes([1] * TOKENS),
-            logprobs=_noise(number + 2, 4 * TOKENS),
+            logprobs=_noise(3 * number + 2, 4 * TOKENS),
             evidence=f"{number:064x}",
             sandbox="bubblewrap",
         )
@@ -195,6 +195,16 @@ def read(folder: Path, events: int) -> None:
     assert count >= events
 
 
+def avro(folder: Path, events: int) -> None:  # noqa: ARG001
+    """Every row of every file by fastavro's reader, without order, checks or records made of them."""
+    import fastavro
+
+    for path in sorted(folder.rglob("*.avro")):
+        with path.open("rb") as file:
+            for _ in fastavro.reader(file):
+                pass
+
+
 def unpack(folder: Path, events: int) -> None:  # noqa: ARG001
     """Unpack and split the rows, without decoding them."""
     archive = ArchiveReader(folder, check=False)
@@ -246,7 +256,8 @@ def _address() -> str:
 
 
 STEPS: dict[str, Callable[[Path, int], None]] = {
-    step.__name__: step for step in (generate, export, read, unpack, verify, kafka_import, kafka_again, kafka_export)
+    step.__name__: step
+    for step in (generate, export, read, avro, unpack, verify, kafka_import, kafka_again, kafka_export)
 }
 
 
@@ -335,7 +346,9 @@ def main() -> None:
     for events in options.events:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "log"
-            rows += [measured(step, path, events) for step in ("generate", "export", "read", "unpack", "verify")]
+            rows += [
+                measured(step, path, events) for step in ("generate", "export", "read", "avro", "unpack", "verify")
+            ]
             size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file()) / events
     show(rows, f"archive: {size:,.0f} bytes an event on disk; a step is a process, its peak memory its own")
     if options.kafka:

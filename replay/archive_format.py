@@ -12,6 +12,7 @@ artifacts/AB/ABCD…, artifacts.txt with evidence: what events name by digest, a
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,7 +21,7 @@ from backports import zstd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bat_events.domain.sealing import long_bytes
-from bat_events.log.topics import BY_NAME, IMPORT_TOPIC, SCHEMA_TOPIC
+from bat_events.log.topics import BY_NAME, IMPORT_TOPIC, SCHEMA_TOPIC, SEAL_TOPIC
 from bat_events.replay.source import ReplayError
 
 FORMAT = "bat-events-archive"
@@ -35,6 +36,9 @@ CODEC = "zstandard"
 LEVEL = 3
 BLOCK_BYTES = 1 << 18
 """Uncompressed bytes after which a block of an Avro file ends: what a reader holds at once."""
+
+SEAL_TOPICS = (SEAL_TOPIC, "heldout.seal")
+"""Archived whole, also where one round is: without the chain no seal can be checked."""
 
 NOT_ARCHIVED = frozenset({SCHEMA_TOPIC, IMPORT_TOPIC})
 """Topics that are no part of a campaign's archive: schemas travel as files, and imports are of one log only."""
@@ -212,10 +216,16 @@ def _fault(manifest: Manifest) -> str | None:
             return f"{where}: offset_judged lies behind offset_end"
     if sum(part.records for part in manifest.partitions) != manifest.records:
         return f"its partitions do not add up to {manifest.records} records"
-    found = sorted({e.round for part in manifest.partitions for e in part.files if e.round is not None})
+    found = rounds_in(manifest.partitions)
     if found != manifest.rounds:
         return f"its files are of rounds {found}, not {manifest.rounds}"
     return None
+
+
+def rounds_in(parts: Iterable[PartitionEntry]) -> list[int]:
+    """The rounds that records lie under; seals, which are in every archive, aside."""
+    named = {entry.round for part in parts if part.topic not in SEAL_TOPICS for entry in part.files}
+    return sorted(number for number in named if number is not None)
 
 
 def file_entry(path: Path, records: int) -> FileEntry:

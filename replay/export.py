@@ -30,6 +30,7 @@ from bat_events.replay.archive_format import (
     MANIFEST,
     NOT_ARCHIVED,
     SCHEMAS,
+    SEAL_TOPICS,
     VERSION,
     ArchiveError,
     EvidenceEntry,
@@ -37,6 +38,7 @@ from bat_events.replay.archive_format import (
     Other,
     PartitionEntry,
     TopicEntry,
+    rounds_in,
 )
 from bat_events.replay.archive_writer import PartitionWriter, write_whole
 
@@ -178,7 +180,8 @@ def _export(log: ExportLog, folder: Path, where: Partition, plan: _Plan, say: Sa
     topic, partition = where
     judged, end = plan.ends[topic][str(partition)]
     salt = _salt(log, plan) if BY_NAME[topic].plane == "heldout" else b""
-    writer = PartitionWriter(folder, topic, partition, plan.campaign, only_round=plan.only_round, salt=salt)
+    only = None if topic in SEAL_TOPICS else plan.only_round
+    writer = PartitionWriter(folder, topic, partition, plan.campaign, only_round=only, salt=salt)
     for read, record in enumerate(log.read(where, end), 1):
         writer.add(record)
         if read % _PROGRESS_RECORDS == 0:
@@ -242,7 +245,7 @@ def _manifest(
         "campaign": plan.campaign,
         "namespace": plan.namespace,
         "only_round": plan.only_round,
-        "rounds": sorted({e.round for part in entries for e in part.files if e.round is not None}),
+        "rounds": rounds_in(entries),
         "heldout": "included" if plan.heldout else "not included",
         "records": sum(part.records for part in entries),
         "topics": topics,

@@ -121,8 +121,13 @@ def _fault(seal: Seal, campaign: str, number: int, previous: str, ends: dict[Par
 
 
 def check_heads(chain: Chain, heads: Sequence[Head], plane: str) -> None:
-    """Hold a chain against heads that were kept elsewhere; what does not fit goes to the chain's findings."""
+    """Hold a chain against heads that were kept elsewhere; what does not fit goes to the chain's findings.
+
+    Heads that tell nothing of the campaign say nothing against it: they are of another log.
+    """
     kept = {head.number: head for head in heads if head.campaign == chain.campaign and head.plane == plane}
+    if not kept:
+        return
     on_log = {seal.event.number: seal for seal in chain.seals}
     for number in sorted({*kept, *on_log}):
         head, seal = kept.get(number), on_log.get(number)

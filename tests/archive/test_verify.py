@@ -26,8 +26,10 @@ from bat_events.replay.archive_format import (
     RECORD_SCHEMA,
     ArchiveError,
     Manifest,
+    PartitionEntry,
     RoundEntry,
     file_entry,
+    rounds_in,
 )
 from bat_events.replay.archive_reader import Archived, ArchiveReader
 from bat_events.replay.archive_writer import PartitionWriter, _Rows
@@ -173,8 +175,7 @@ class Forger:
                 if (part["topic"], part["partition"]) == where:
                     data["records"] += entry["records"] - part["records"]
                     data["partitions"][at] = entry
-            rounds = {f["round"] for part in data["partitions"] for f in part["files"] if f["round"] is not None}
-            data["rounds"] = sorted(rounds)
+            data["rounds"] = rounds_in([PartitionEntry.model_validate(part) for part in data["partitions"]])
 
         self.manifest(change)
 
@@ -442,6 +443,28 @@ def test_a_log_that_was_sealed_anew_is_found_by_heads_that_were_kept_elsewhere(
     cut = [r for r in records if not r.topic.startswith("heldout.")][:-1]
     export(cut, tmp_path / "cut", CAMPAIGN, parallel=1)
     assert [f.kind for f in check(tmp_path / "cut", kept).findings] != []
+
+
+def test_one_round_alone_verifies_by_the_leaves_of_what_was_left_out(
+    base: Path, heads: list[Head], tmp_path: Path
+) -> None:
+    reader = ArchiveReader(base / "log")
+    records = [a.record for where in reader.partitions for a in reader.records(*where)]
+    open_ones = [r for r in records if not r.topic.startswith("heldout.")]
+    manifest = export(open_ones, tmp_path / "one", CAMPAIGN, only_round=0, parallel=1)
+    found = check(tmp_path / "one", heads)
+    assert found.findings == ()
+    assert found.planes[0].sealed + found.planes[0].unsealed == manifest.records
+    leaves = tmp_path / "one" / "rollout" / "0" / "leaves"
+    leaves.write_bytes(b"\0" * len(leaves.read_bytes()))
+    assert {f.topic for f in check(tmp_path / "one", heads).findings} == {"", "rollout"}
+
+
+def test_heads_of_another_log_say_nothing_against_this_one(base: Path, heads: list[Head]) -> None:
+    other = [head.model_copy(update={"campaign": "another"}) for head in heads]
+    found = check(base / "log", other)
+    assert found.ok
+    assert any("holds no head of this campaign" in note for note in found.notes)
 
 
 def test_a_proof_is_checked_offline_and_a_falsified_one_fails(base: Path, heads: list[Head]) -> None:

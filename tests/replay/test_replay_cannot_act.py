@@ -58,8 +58,13 @@ def refuse(*_, **__):
 
 confluent_kafka.Producer = refuse
 import bat_events.replay
-import bat_events.replay.record
+import importlib
+import pkgutil
 from pathlib import Path
+names = [module.name for module in pkgutil.iter_modules(bat_events.replay.__path__)]
+assert {{"export", "kafka_log", "verify_kafka", "proofs", "record"}} <= set(names)
+for name in names:
+    importlib.import_module("bat_events.replay." + name)
 source = bat_events.replay.ArchiveSource(Path({folder!r}))
 result = bat_events.replay.replay_campaign(source)
 sys.stdout.write(bat_events.replay.to_json(result))
