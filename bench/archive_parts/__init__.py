@@ -1,0 +1,1 @@
+"""What bench/archive.py is made of."""
