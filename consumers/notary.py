@@ -23,7 +23,7 @@ from bat_events.events.ids import event_id
 from bat_events.events.rounds import CampaignFinished, RoundCompleted
 from bat_events.events.seals import HeldoutRoundSealed, RoundSealed
 from bat_events.log.access import HELDOUT_TOPICS, OPEN_TOPICS
-from bat_events.log.heads import Head, append_heads, heads_path, now_text, read_heads
+from bat_events.log.heads import Head, append_heads, heads_path, keep_leaves, leaves_path, now_text, read_heads
 from bat_events.log.interface import CrashPoint, LogReader, Outgoing, Partition, Record
 from bat_events.log.kafka import KafkaReactorLog
 from bat_events.log.topics import IMPORT_TOPIC
@@ -146,10 +146,12 @@ class NotaryMachine:
         out = dataclasses.replace(out, timestamp_ms=int(now.timestamp() * 1000))
         self._log.commit([out], dict(self._seen), self._crash)
         self._existing.add(draft.id)
-        self._state.made(ending.campaign, seal)
         content = content_bytes(out.key, out.value, out.headers, out.timestamp_ms or 0)
         append_heads(self._heads, [self._head(ending.campaign, draft.id, seal, content, "sealing")])
         self._crash("noted")
+        for (topic, partition), first, leaves in self._state.leaves(ending.campaign, seal):
+            keep_leaves(leaves_path(self._heads, ending.campaign, topic, partition), first, leaves)
+        self._state.made(ending.campaign, seal)
         self._status.events_out += 1
         self._status.say(f"sealed {ending.campaign}, {'its end' if ending.round is None else f'round {ending.round}'}")
 

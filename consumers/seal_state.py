@@ -5,7 +5,7 @@ to, and without, the first that was written later than the record that ends the 
 at a campaign's end takes all that stands there when it is made.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bat_events.domain.merkle import root_of
@@ -104,6 +104,13 @@ class SealState:
             salt=chain.salt,
             ranges=ranges,
         )
+
+    def leaves(self, campaign: str, seal: Seal) -> Iterator[tuple[Partition, int, bytes]]:
+        """Partition, first ordinal and leaves of each range of a seal that `made` is not yet told of."""
+        chain = self._chain(campaign)
+        for part in seal.ranges:
+            where = (part.topic, part.partition)
+            yield where, part.first, b"".join(leaf for _, leaf in chain.tails[where].open[: part.count])
 
     def made(self, campaign: str, seal: Seal) -> None:
         """Learn that a seal was committed."""

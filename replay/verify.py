@@ -50,7 +50,11 @@ class SealedLog(Protocol):
         ...
 
     def leaves(self, where: Partition) -> Iterator[bytes] | None:
-        """Leaf hashes that came along, in chunks; None where there are none."""
+        """The leaf hashes of all records that came along, in chunks; None where there are none."""
+        ...
+
+    def kept(self, where: Partition) -> bytes | None:
+        """Leaf hashes by ordinal for saying which event differs, as many as there are; None where there are none."""
         ...
 
 
@@ -147,8 +151,7 @@ def _partition(log: SealedLog, where: Partition, ranges: Sequence[Range], salt: 
     checked = check_partition(log.rows(where), hashes, ranges, log.leaves(where), fill=log.partial)
     found: list[Finding] = []
     if checked.first_wrong is not None:
-        listed = log.leaves(where)
-        leaves = None if listed is None else b"".join(listed)
+        leaves = log.kept(where)
         total = sum(part.count for part in ranges)
         found.append(locate(topic, partition, checked.first_wrong, log.rows(where), hashes, leaves, total))
     elif checked.gap is not None:

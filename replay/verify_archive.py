@@ -69,6 +69,11 @@ class ArchiveLog:
         path = self._archive.entry(*where).folder(self._archive.folder) / LEAVES
         return _chunks(path) if path.exists() else None
 
+    def kept(self, where: Partition) -> bytes | None:
+        """See SealedLog."""
+        listed = self.leaves(where)
+        return None if listed is None else b"".join(listed)
+
     def _of_round(self, entry: PartitionEntry, name: str, records: int, number: int | None) -> Iterator[Raw]:
         """A file's rows; each is asked which round it names, by looking for the header's bytes."""
         where = (entry.topic, entry.partition)

@@ -114,7 +114,9 @@ def verify_command(
                 hidden = sign_in(settings, address, "heldout-auditor") if heldout else None
                 log = KafkaExportLog(sign_in(settings, address, "reader"), settings.namespace, campaign, heldout=hidden)
                 try:
-                    found = verify(KafkaSealedLog(log, settings.namespace, campaign), kept, _silent)
+                    found = verify(
+                        KafkaSealedLog(log, settings.namespace, campaign, heads=_heads_files(settings)), kept, _silent
+                    )
                 finally:
                     log.close()
     for plane in found.planes:
@@ -191,10 +193,17 @@ def _read_heads(paths: list[Path] | None) -> list[Head] | None:
     return [head for path in paths for head in read_heads(path)] if paths else None
 
 
+def _heads_files(settings: Settings) -> dict[str, Path]:
+    home, namespace = settings.home.absolute(), settings.namespace
+    return {
+        "training": heads_path(home, namespace, heldout=False),
+        "heldout": heads_path(home, namespace, heldout=True),
+    }
+
+
 def _own_heads(settings: Settings, *, heldout: bool) -> list[Head] | None:
     """The heads of this home, where its notaries ran."""
-    planes = (False, True) if heldout else (False,)
-    paths = [heads_path(settings.home.absolute(), settings.namespace, heldout=plane) for plane in planes]
+    paths = [path for plane, path in _heads_files(settings).items() if heldout or plane == "training"]
     return [head for path in paths if path.exists() for head in read_heads(path)] or None
 
 

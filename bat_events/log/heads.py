@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -70,6 +71,20 @@ def append_heads(path: Path, heads: Sequence[Head]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def leaves_path(heads: Path, campaign: str, topic: str, partition: int) -> Path:
+    """Where a notary keeps the leaf hashes of a partition, beside its heads file: they say which event was changed."""
+    return heads.with_name(f"{heads.stem}.leaves") / quote(campaign, safe="") / f"{topic}-{partition}"
+
+
+def keep_leaves(path: Path, first: int, leaves: bytes) -> None:
+    """Put leaf hashes, 32 bytes each, at their place. A help to a check: they are trusted by their root only."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.seek(32 * first)
+        file.write(leaves)
 
 
 def now_text(now: datetime) -> str:

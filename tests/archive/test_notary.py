@@ -15,9 +15,10 @@ from bat_events.errors import LogError
 from bat_events.events.heldout import EvaluationCellScored
 from bat_events.events.rounds import RoundCompleted
 from bat_events.events.seals import HeldoutRoundSealed, RoundSealed
-from bat_events.log.heads import read_heads
+from bat_events.log.heads import leaves_path, read_heads
 from bat_events.log.interface import Record
 from bat_events.log.topics import SEAL_TOPIC
+from bat_events.replay.verify import verify
 from tests.archive.sealing import CODEC, START_MS, sealed, timed_records
 from tests.replay.loop import CAMPAIGN, Loop
 from tests.support.samples import as_record, sample, written
@@ -143,6 +144,57 @@ def test_a_notary_halts_where_the_log_is_not_the_one_of_its_heads(records: list[
     changed = [dataclasses.replace(records[0], value=b"x"), *records[1:]]
     with pytest.raises(LogError, match="no such seal"):
         sealed(changed, tmp_path / "heads")
+
+
+class LogOfRecords:
+    """A SealedLog over records in memory, with the leaves that a notary kept."""
+
+    partial = False
+    name, campaign = "memory", CAMPAIGN
+
+    def __init__(self, records: list[Record], heads: Path) -> None:
+        self._records, self._heads = records, heads
+
+    def partitions(self) -> list[tuple[str, int]]:
+        return sorted({(r.topic, r.partition) for r in self._records})
+
+    def schemas(self) -> dict[str, bytes]:
+        return {}
+
+    def seals(self, topic: str) -> list[Record]:
+        return [r for r in self._records if r.topic == topic]
+
+    def rows(self, where: tuple[str, int]) -> list[tuple[int, bytes, int]]:
+        own = [r for r in self._records if (r.topic, r.partition) == where]
+        return [(n, content_bytes(r.key, r.value, r.headers, r.timestamp_ms), 0) for n, r in enumerate(own)]
+
+    def leaves(self, where: tuple[str, int]) -> None:  # noqa: ARG002
+        return None
+
+    def kept(self, where: tuple[str, int]) -> bytes:
+        return leaves_path(self._heads, CAMPAIGN, *where).read_bytes()
+
+
+def test_leaves_kept_beside_the_heads_name_the_event_that_was_changed_on_a_log(
+    records: list[Record], tmp_path: Path
+) -> None:
+    heads = tmp_path / "seals" / "bat.jsonl"
+    made = sealed(records, heads)
+    assert verify(LogOfRecords([*records, *made], heads), read_heads(heads), lambda _: None).ok
+    at = next(n for n, r in enumerate(records) if r.topic == "training") + 2
+    later = dataclasses.replace(records[at], timestamp_ms=records[at].timestamp_ms + 1)
+    falsified = [*records[:at], later, *records[at + 1 :], *made]
+    (finding,) = verify(LogOfRecords(falsified, heads), read_heads(heads), lambda _: None).findings
+    assert (finding.kind, finding.topic, finding.ordinal, finding.what) == (
+        "changed",
+        "training",
+        2,
+        "its headers or its timestamp differ",
+    )
+    assert finding.id == CODEC.decode(records[at]).id
+    gone = [*records[:at], *records[at + 1 :], *made]
+    (finding,) = verify(LogOfRecords(gone, heads), read_heads(heads), lambda _: None).findings
+    assert (finding.kind, finding.topic, finding.ordinal) == ("missing", "training", 2)
 
 
 def test_records_without_a_campaign_are_sealed_too(records: list[Record], tmp_path: Path) -> None:
