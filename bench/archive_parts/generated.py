@@ -1,4 +1,4 @@
-"""A generated campaign of any size as an ExportLog: rollouts of 1.2 kB over ten rounds, sealed, none of it kept in memory."""
+"""A generated campaign of any size as an ExportLog: rollouts of 1.4 kB over ten rounds, sealed, none of it kept in memory."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ TEMPLATES = 512
 
 
 def templates() -> list[Outgoing]:
-    """Rollouts as the service loop writes them: about 1.2 kB each with key and headers."""
+    """Rollouts as the service loop writes them: about 1.4 kB each with key and headers."""
     found = []
     for number in range(TEMPLATES):
         event = RolloutCompleted(
