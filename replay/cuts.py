@@ -8,7 +8,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from datetime import datetime
 
-from bat_events.deciders.interface import Decider
+from bat_events.deciders.incremental import Follower, follow
+from bat_events.deciders.interface import Decider, Draft
 from bat_events.events.envelope import Cut
 from bat_events.log.interface import Partition
 from bat_events.replay.index import Index
@@ -47,7 +48,8 @@ class Fold:
         self._reset()
 
     def _reset(self) -> None:
-        self.decider: Decider = self._kind(self._index.campaign)
+        self._follower: Follower = follow(self._kind, self._index.campaign)
+        self._required: dict[str, Draft] = {}
         self.position: dict[Partition, int] = {}
         self.newest: datetime | None = None
         self._next: dict[Partition, int] = {}  # list index of the next entry
@@ -69,9 +71,14 @@ class Fold:
                 if self.newest is None or entry.time > self.newest:
                     self.newest = entry.time
                 if entry.fact is not None:
-                    self.decider.apply(entry.fact)
+                    self._follower.apply(entry.fact)
             self._next[where] = at
             self.position[where] = position[where]
+
+    def required(self) -> dict[str, Draft]:
+        """What must exist by id: what became required at this position or at an earlier one that was asked about."""
+        self._required.update((draft.id, draft) for draft in self._follower.fresh())
+        return self._required
 
     def to_end(self) -> None:
         """Fold everything that the log has of this decider's inputs."""

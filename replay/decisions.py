@@ -152,7 +152,7 @@ class _Walker:
     def _at(self, batch: Sequence[_Decision]) -> None:
         try:
             self._fold.to(batch[0].position)
-            required = {draft.id: draft for draft in self._fold.decider.required()}
+            required = self._fold.required()
         except Exception as error:  # noqa: BLE001  (a changed fact may lead the rules anywhere)
             for decision in batch:
                 self._refused(decision.fact, error)
@@ -225,7 +225,7 @@ class _Walker:
         required: dict[str, Draft] = {}
         try:
             self._fold.to_end()
-            required = {draft.id: draft for draft in self._fold.decider.required()}
+            required = self._fold.required()
         except Exception as error:  # noqa: BLE001  (as above)
             if not self._walk.differences:
                 self._refused(self._index.started, error)

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
 from bat_events.codec import Codec, Fact
+from bat_events.deciders.incremental import Follower, follow
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import check_versions, pinned_version
 from bat_events.errors import ConfigurationError, HandlerFailed
@@ -226,12 +227,11 @@ class DeciderRules:
         self.outputs: tuple[str, ...] = newest.outputs
         self._newest = newest
         self._waiting: dict[str, list[Fact]] = {}
-        self._campaigns: dict[str, Any] = {}
+        self._campaigns: dict[str, Follower] = {}
 
     def version_of(self, campaign: str) -> int:
         """See Rules.version_of."""
-        version: int = self._campaigns[campaign].version
-        return version
+        return self._campaigns[campaign].version
 
     def apply(self, fact: Fact) -> None:
         """See Rules.apply. Raises ConfigurationError for a campaign that pins a version that is not here."""
@@ -241,7 +241,7 @@ class DeciderRules:
             if kind is None:
                 self._waiting.setdefault(campaign, []).append(fact)
                 return
-            self._campaigns[campaign] = kind(campaign)
+            self._campaigns[campaign] = follow(kind, campaign)
             for earlier in self._waiting.pop(campaign, ()):
                 self._campaigns[campaign].apply(earlier)
         self._campaigns[campaign].apply(fact)
@@ -268,6 +268,6 @@ class DeciderRules:
         """See `existing`."""
 
     def next_work(self, exists: Callable[[str], bool]) -> Callable[[], Sequence[Draft]] | None:
-        """See Rules.next_work."""
-        due = [d for decider in self._campaigns.values() for d in decider.required() if not exists(d.id)]
+        """See Rules.next_work. Each draft comes up once: what is not committed then is made again after a restart."""
+        due = [d for decider in self._campaigns.values() for d in decider.fresh() if not exists(d.id)]
         return (lambda: due) if due else None

@@ -1,0 +1,33 @@
+"""Deciders that say what is newly required, at the cost of what came since they last said so.
+
+`required()` of a decider lists every event that must exist and is the rule: short, and asked in full it costs as much as the
+campaign is long. A follower folds the same facts and gives, at each call of `fresh()`, exactly the drafts that `required()`
+has now and had at no earlier call, in its order. It keeps what later decisions need and lets go of the rest. A property test
+holds each follower to its decider over interleavings, restarts and golden logs, so it has no version of its own.
+"""
+
+from collections.abc import Callable
+
+from bat_events.deciders.bank import Bank
+from bat_events.deciders.incremental.bank import BankFollower, BankFollowerV1
+from bat_events.deciders.incremental.follower import Follower, PlainFollower
+from bat_events.deciders.incremental.planner import PlannerFollower, PlannerFollowerV1
+from bat_events.deciders.interface import Decider
+from bat_events.deciders.old.bank import BankV1
+from bat_events.deciders.old.planner import PlannerV1
+from bat_events.deciders.planner import Planner
+
+__all__ = ["Follower", "follow"]
+
+_FOLLOWERS: dict[type[Decider], Callable[[str], Follower]] = {
+    Bank: BankFollower,
+    BankV1: BankFollowerV1,
+    Planner: PlannerFollower,
+    PlannerV1: PlannerFollowerV1,
+}
+
+
+def follow(kind: type[Decider], campaign: str) -> Follower:
+    """A follower of one decider version: its own, or else one that asks the decider and leaves out what it said before."""
+    own = _FOLLOWERS.get(kind)
+    return PlainFollower(kind(campaign)) if own is None else own(campaign)

@@ -1,0 +1,79 @@
+"""A follower says exactly what its decider newly requires: over interleavings, with pauses, and over golden logs."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bat_events.codec import Codec, Fact
+from bat_events.deciders.incremental import follow
+from bat_events.deciders.interface import Decider
+from bat_events.deciders.versions import DECIDERS
+from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed
+from bat_events.replay import ArchiveSource
+from tests.replay.loop import CAMPAIGN, Loop
+from tests.unit.deciders.test_interleaving import CASES, interleavings, recorded
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+every_version = pytest.mark.parametrize(("plan", "kind"), CASES, ids=lambda v: getattr(v, "__name__", v))
+
+
+def compare(kind: type[Decider], campaign: str, facts: Sequence[Fact], seed: int) -> int:
+    """Fold facts into decider and follower, ask both now and then; returns how many drafts came out."""
+    rng, often = random.Random(seed), random.Random(seed).choice((0.02, 0.2, 1.0))
+    decider, follower = kind(campaign), follow(kind, campaign)
+    said: dict[str, bytes] = {}
+    for number, fact in enumerate(facts):
+        decider.apply(fact)
+        follower.apply(fact)
+        if rng.random() < often or number == len(facts) - 1:
+            expected = [
+                (d.id, Codec.encode_body(d.event), d.key, d.round) for d in decider.required() if d.id not in said
+            ]
+            found = [(d.id, Codec.encode_body(d.event), d.key, d.round) for d in follower.fresh()]
+            assert found == expected
+            said.update({entry[0]: entry[1] for entry in found})
+    assert list(follower.fresh()) == []
+    return len(said)
+
+
+@every_version
+def test_a_follower_says_what_is_newly_required(plan: str, kind: type[Decider]) -> None:
+    for seed, facts in enumerate(interleavings(recorded(plan, kind), kind, 8)):
+        assert compare(kind, CAMPAIGN, facts, seed) > 0
+
+
+@pytest.mark.parametrize("kind", DECIDERS.values(), ids=DECIDERS)
+def test_pauses_and_a_cancellation_are_followed(kind: type[Decider]) -> None:
+    controls = {
+        40: CampaignPaused(reason="a"),
+        60: CampaignResumed(reason="b"),
+        300: CampaignPaused(reason="c"),
+        310: CampaignCancelled(reason="d"),
+    }
+    loop = Loop(seed=5, controls=controls, pins=[k for k in DECIDERS.values() if _beside(k, kind)])
+    for seed, facts in enumerate(interleavings(loop.run(), kind, 6)):
+        compare(kind, CAMPAIGN, facts, seed)
+
+
+def _beside(other: type[Decider], kind: type[Decider]) -> bool:
+    """One version of each decider: those of version 1 belong together."""
+    first = {f"{name}/1" for name in ("bank", "planner", "gate", "teacher")}
+    wanted = (
+        first
+        if kind.version == 1 and kind.name in ("bank", "planner")
+        else {"bank/2", "planner/2", "gate/1", "teacher/1"}
+    )
+    return f"{other.name}/{other.version}" in wanted
+
+
+@pytest.mark.parametrize("golden", sorted(p.name for p in GOLDEN.iterdir() if p.is_dir()))
+def test_followers_say_what_golden_logs_hold(golden: str) -> None:
+    records = list(ArchiveSource(GOLDEN / golden).records())
+    facts = [Codec().decode(r) for r in records]  # type: ignore[arg-type]
+    campaign = facts[0].envelope.campaign
+    for logic in sorted({f.envelope.logic for f in facts} & set(DECIDERS)):
+        kind = DECIDERS[logic]
+        for seed, order in enumerate(interleavings(records, kind, 3)):  # type: ignore[arg-type]
+            assert compare(kind, campaign, order, seed) >= sum(f.envelope.logic == logic for f in facts)
