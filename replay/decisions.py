@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
+from typing import Protocol
 
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Decider, Draft
@@ -27,7 +28,7 @@ from bat_events.replay.differences import Difference, Kind, Pending, first_field
 from bat_events.replay.index import Entry, Index
 from bat_events.replay.registry import DECIDERS, DECISION_TOPICS
 
-_UNFINISHED_AT_THE_END = frozenset({"bank"})
+UNFINISHED_AT_THE_END = frozenset({"bank"})
 """Deciders whose work may be open when the campaign is over: states checked too late to be used."""
 
 
@@ -239,7 +240,7 @@ class _Walker:
                 kind = Kind.CUT
             body = decision.fact.event.model_dump(mode="json")
             self._differ(decision.fact, kind, message, "", body, recomputed)
-        ended = self._index.outcome == "completed" and self._kind.name not in _UNFINISHED_AT_THE_END
+        ended = self._index.outcome == "completed" and self._kind.name not in UNFINISHED_AT_THE_END
         for draft in required.values():
             if draft.id in self._done or self._index.fact(draft.id) is not None:
                 continue
@@ -266,18 +267,12 @@ class _Walker:
 
 def _first_difference(decision: _Decision, draft: Draft) -> tuple[str, object, object] | None:
     envelope = decision.fact.envelope
-    sides = (
-        ("ce_type", decision.fact.event.ce_type(), draft.event.ce_type()),  # recorded in whatever version
-        ("bat_cause", envelope.cause, draft.cause),
-        ("bat_ordinal", envelope.ordinal, draft.ordinal),
-        ("key", decision.entry.key.decode(errors="replace"), draft.key),
-        ("ce_subject", envelope.subject, draft.key),
-        ("bat_round", envelope.round, draft.round),
-        ("ce_source", envelope.source, f"bat/{envelope.logic.partition('/')[0]}"),
-    )
-    for name, recorded, recomputed in sides:
-        if recorded != recomputed:
-            return name, recorded, recomputed
+    recorded_type = decision.fact.event.ce_type()  # recorded in whatever version
+    if recorded_type != draft.event.ce_type():
+        return "ce_type", recorded_type, draft.event.ce_type()
+    other = same_envelope(envelope, decision.entry.key, draft)
+    if other is not None:
+        return other
     if type(decision.fact.event) is type(draft.event):
         left, right = decision.fact.event.model_dump(mode="json"), draft.event.model_dump(mode="json")
         found = first_field(left, right)
@@ -288,6 +283,40 @@ def _first_difference(decision: _Decision, draft: Draft) -> tuple[str, object, o
         if digest != envelope.body_digest:  # equal values in other bytes
             return "bat_digest", envelope.body_digest, digest
     return None
+
+
+class _Circumstances(Protocol):
+    """What an envelope says of a decision that its rules give too."""
+
+    cause: str
+    ordinal: int
+    subject: str
+    round: int | None
+    source: str
+    logic: str
+
+
+def same_envelope(envelope: _Circumstances, key: bytes, draft: Draft) -> tuple[str, object, object] | None:
+    """The first field of a recorded decision's envelope that is not the draft's: name, recorded, recomputed."""
+    text = key.decode(errors="replace")
+    source = f"bat/{envelope.logic.partition('/')[0]}"
+    if (
+        envelope.cause == draft.cause
+        and envelope.ordinal == draft.ordinal
+        and text == draft.key == envelope.subject
+        and envelope.round == draft.round
+        and envelope.source == source
+    ):
+        return None
+    sides = (
+        ("bat_cause", envelope.cause, draft.cause),
+        ("bat_ordinal", envelope.ordinal, draft.ordinal),
+        ("key", text, draft.key),
+        ("ce_subject", envelope.subject, draft.key),
+        ("bat_round", envelope.round, draft.round),
+        ("ce_source", envelope.source, source),
+    )
+    return next(side for side in sides if side[1] != side[2])
 
 
 def _typed(event: Event) -> dict[str, object]:

@@ -10,9 +10,14 @@ from bat_events.replay.index import Entry, Index
 NAME = "ids, causes and writers"
 
 
+def pinned_versions(started: Fact) -> dict[str, int]:
+    """Name -> version of the deciders and workers that the campaign pins."""
+    return {part.name: part.version for part in started.event.logic}  # type: ignore[attr-defined]
+
+
 def check_identity(index: Index, findings: Findings) -> None:
     """Check every event of the campaign that is compared."""
-    pinned = {part.name: part.version for part in index.started.event.logic}  # type: ignore[attr-defined]
+    pinned = pinned_versions(index.started)
     for topic in sorted({topic for topic, _ in index.partitions}):
         for entry in index.topic(topic):
             fact = entry.fact

@@ -7,9 +7,11 @@ a decision's time. For every reader the first committed event of an id wins; lat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol
 
 from bat_events.codec import Codec, Fact
 from bat_events.errors import BadEnvelope
+from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import from_headers, parse_time
 from bat_events.events.rounds import CampaignFinished
@@ -29,6 +31,28 @@ class Entry:
     key: bytes
     fact: Fact | None
     judged: bool
+
+
+class Known(Protocol):
+    """What checks ask of a log: the facts that others name."""
+
+    @property
+    def campaign(self) -> str:
+        """The campaign's id."""
+        ...
+
+    @property
+    def started(self) -> Fact:
+        """Its beginning."""
+        ...
+
+    def fact(self, id_: str) -> Fact | None:
+        """The campaign's fact of that id."""
+        ...
+
+    def reports(self) -> Iterator[EvaluationReported]:
+        """Its evaluation reports, in order."""
+        ...
 
 
 @dataclass(kw_only=True)
@@ -61,6 +85,12 @@ class Index:
         """The campaign's fact of that id."""
         entry = self.by_id.get(id_)
         return None if entry is None else entry.fact
+
+    def reports(self) -> Iterator[EvaluationReported]:
+        """See Known."""
+        for entry in self.topic("boundary.report"):
+            if entry.fact is not None and isinstance(entry.fact.event, EvaluationReported):
+                yield entry.fact.event
 
     @property
     def outcome(self) -> str | None:

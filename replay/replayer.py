@@ -8,15 +8,17 @@ from collections import Counter
 
 from bat_events import __version__
 from bat_events.events.campaign import CampaignStarted
-from bat_events.replay.decisions import Walk, unknown_logic, walk_all
-from bat_events.replay.differences import Difference
+from bat_events.replay.decisions import UNFINISHED_AT_THE_END, Walk, unknown_logic, walk_all
+from bat_events.replay.differences import Difference, Pending
 from bat_events.replay.evaluation import check_evaluation
 from bat_events.replay.findings import Findings
 from bat_events.replay.identity import check_identity
 from bat_events.replay.index import Index, load
 from bat_events.replay.practice import check_practice
-from bat_events.replay.result import DeciderResult, NotRecomputed, ReplayResult
+from bat_events.replay.result import CheckResult, DeciderResult, NotRecomputed, ReplayResult
 from bat_events.replay.source import ReplayError, Source
+from bat_events.replay.stream import Judge, stream
+from bat_events.replay.stream_walk import Mismatch
 
 _TAKEN = (
     ("RolloutCompleted", "sampled turns, token ids and log-probabilities", "sampling is an effect"),
@@ -43,11 +45,61 @@ _TAKEN = (
 def replay_campaign(source: Source, *, campaign: str | None = None, round: int | None = None) -> ReplayResult:
     """Replay one campaign of a source, or one round of it; `campaign` may be None where the log holds exactly one.
 
-    Raises ReplayError where the campaign or round is not there, LogError where the log cannot be read, and DecodeError
+    The log is read once, streaming. Where it is not what its rules and facts give, it is read again, in memory, to say what
+    differs. Raises ReplayError where the campaign or round is not there, LogError where the log cannot be read, and DecodeError
     naming topic, partition and offset of a record that is no event.
     """
+    try:
+        return _streamed(source, campaign, round)
+    except Mismatch:
+        return replay_in_memory(source, campaign=campaign, round=round)
+
+
+def _streamed(source: Source, campaign: str | None, round_: int | None) -> ReplayResult:
+    found = stream(source, campaign, round_, judge_of(source))
+    _require_round(found.campaign, sorted(found.rounds), round_)
+    pending = tuple(
+        Pending(logic=logic, type=draft.event.ce_type(), id=draft.id, round=draft.round)
+        for logic, draft in found.pending
+    )
+    if found.outcome == "completed" and any(p.logic.partition("/")[0] not in UNFINISHED_AT_THE_END for p in pending):
+        raise Mismatch("the campaign has ended without what must exist by its end")
+    started = found.started.event
+    assert isinstance(started, CampaignStarted)
+    return ReplayResult(
+        source=source.name,
+        campaign=found.campaign,
+        round=round_,
+        outcome=found.outcome,
+        package_recorded=started.package_version,
+        package_here=__version__,
+        events=found.events,
+        duplicates=found.duplicates,
+        ends=found.ends,
+        deciders=tuple(
+            DeciderResult(logic=logic, decisions=count, reproduced=count) for logic, count in found.decisions.items()
+        ),
+        checks=tuple(CheckResult(name=name, checked=count, holds=count) for name, count in found.checks.items()),
+        differences=(),
+        pending=tuple(p for p in pending if _in_round(p.round, round_)),
+        not_recomputed=_taken(found.counts),
+        unknown_logic={},
+    )
+
+
+def judge_of(source: Source) -> Judge:
+    """What of a source is compared."""
+    judged = source.judged
+    if judged is None:
+        return lambda _: True
+    return lambda line: line.offset < judged[(line.topic, line.partition)]
+
+
+def replay_in_memory(source: Source, *, campaign: str | None = None, round: int | None = None) -> ReplayResult:
+    """As `replay_campaign`, with every event in memory and everything that differs named."""
     index = load(source, campaign)
-    _require_round(index, round)
+    rounds = sorted({f.envelope.round for f in index.facts() if f.envelope.round is not None})
+    _require_round(index.campaign, rounds, round)
     findings = Findings(round=round)
     check_identity(index, findings)
     check_practice(index, findings)
@@ -76,12 +128,9 @@ def replay_campaign(source: Source, *, campaign: str | None = None, round: int |
     )
 
 
-def _require_round(index: Index, number: int | None) -> None:
-    if number is None:
-        return
-    rounds = sorted({f.envelope.round for f in index.facts() if f.envelope.round is not None})
-    if number not in rounds:
-        raise ReplayError(f"campaign {index.campaign} has no event of round {number}; rounds there: {rounds}")
+def _require_round(campaign: str, rounds: list[int], number: int | None) -> None:
+    if number is not None and number not in rounds:
+        raise ReplayError(f"campaign {campaign} has no event of round {number}; rounds there: {rounds}")
 
 
 def _in_round(found: int | None, wanted: int | None) -> bool:
@@ -103,5 +152,8 @@ def _order(difference: Difference) -> tuple[str, str, str, str, str]:
 
 
 def _not_recomputed(index: Index, findings: Findings) -> tuple[NotRecomputed, ...]:
-    counts = Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact))
+    return _taken(Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact)))
+
+
+def _taken(counts: Counter[str]) -> tuple[NotRecomputed, ...]:
     return tuple(NotRecomputed(what=what, count=counts[name], why=why) for name, what, why in _TAKEN if counts[name])

@@ -1,12 +1,12 @@
 """The bank, followed: each cell stands at the first ordinal whose outcome is open; what lies below is decided and let go."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bat_events.deciders.bank import Bank, bank_need
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.old.bank import BankV1
-from bat_events.domain.bank import SourceCell, StateRequest, supply
+from bat_events.domain.bank import SourceCell, supply
 from bat_events.domain.grouping import state_id
 from bat_events.events.bank import (
     LeakageVerdict,
@@ -57,6 +57,7 @@ class BankFollower(Bank):
         self._need: dict[SourceCell, int] = {}
         self._rounds: set[int] = set()
         self._supplied = -1  # rounds for which requests were counted
+        self._stocked: dict[SourceCell, int] = {}  # requests of each cell if none were lost
         self._used: set[bytes] = set()
         self._changed: set[SourceCell] = set()
         self._retire: list[Draft] = []
@@ -182,22 +183,21 @@ class BankFollower(Bank):
 
     def _wanted(self, plan: CampaignPlan) -> list[Draft]:
         """Requests up to the watermark that were not made before: lowest ordinals of all cells first."""
-        cells = self._need if self._supplied != len(self._rounds) else self._changed
-        self._supplied = len(self._rounds)
+        cells: Iterable[SourceCell] = self._changed
+        if self._supplied != len(self._rounds):
+            self._supplied, cells = len(self._rounds), self._need
+            self._stocked = supply(
+                self._need,
+                rounds_planned=self._rounds,
+                rejected=(),
+                total_rounds=plan.rounds,
+                settings=self.settings,
+            )
         found = []
         for place in cells:
             cell = self._grid[place]
             # Which requests were lost does not matter to their number, only how many.
-            lost = [
-                StateRequest(place, ordinal) for ordinal in range(min(cell.lost, self.settings.rejection_allowance))
-            ]
-            wanted = supply(
-                {place: self._need[place]},
-                rounds_planned=self._rounds,
-                rejected=lost,
-                total_rounds=plan.rounds,
-                settings=self.settings,
-            )[place]
+            wanted = self._stocked[place] + min(cell.lost, self.settings.rejection_allowance)
             found += [(ordinal, cell.number, place) for ordinal in range(cell.requested, wanted)]
             cell.requested = max(cell.requested, wanted)
         return [self._request(place, number, ordinal, plan) for ordinal, number, place in sorted(found)]

@@ -196,7 +196,7 @@ class PlannerFollower(Planner):
     def _may_draw(self, drawn: set[str]) -> bool:
         return not drawn
 
-    def _opened(self, plan: CampaignPlan) -> Iterator[tuple[Place, int, PlannedSlot, str, str]]:
+    def _opened(self, plan: CampaignPlan) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
         """The slots of every step that may be requested by now."""
         for number, open_round in sorted(self._open.items()):
             steps = open_round.event.steps
@@ -216,7 +216,7 @@ class PlannerFollower(Planner):
                         (number, step.step, slot.slot, 0), len(step.slots), slot, cause, weights, plan
                     )
 
-    def _replacements(self, plan: CampaignPlan) -> Iterator[tuple[Place, int, PlannedSlot, str, str]]:
+    def _replacements(self, plan: CampaignPlan) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
         again, self._replace = self._replace, []
         for group in again:
             old = self._waiting.pop(group)
@@ -227,7 +227,7 @@ class PlannerFollower(Planner):
 
     def _tries(
         self, place: Place, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
-    ) -> Iterator[tuple[Place, int, PlannedSlot, str, str]]:
+    ) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
         """A slot's tries from this one on, up to the first that is not known to be untrainable."""
         number, step, at, first = place
         for attempt in range(first, plan.group_attempts):
@@ -236,17 +236,16 @@ class PlannerFollower(Planner):
             outcomes = self._outcomes.get(group, {})
             if len(outcomes) >= plan.group_size:  # folded before the campaign's start was
                 self._close(group, outcomes)
-            yield here, width, slot, cause, weights
+            yield here, group, width, slot, cause, weights
             if group not in self._untrainable:
                 self._waiting[group] = _Group(here, width, slot, cause, weights)
                 return
             self._untrainable.discard(group)
 
     def _request(
-        self, place: Place, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
+        self, place: Place, group: str, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
     ) -> tuple[Place, Draft]:
-        number, step, at, attempt = place
-        group = group_id(self._campaign, number, step, at, attempt)
+        number, step, _, attempt = place
         event, ordinal = group_requested(group, number, step, width, slot, attempt, weights, plan)
         return place, self._draft(event, cause, ordinal, number, key=group)
 

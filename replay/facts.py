@@ -1,0 +1,54 @@
+"""The few facts of a campaign that stand on its low-volume topics, read without its rollouts and states."""
+
+from collections.abc import Collection
+from typing import cast
+
+from bat_events.codec import Codec, Fact
+from bat_events.events.campaign import CampaignStarted
+from bat_events.events.envelope import Envelope
+from bat_events.replay.lines import Line, lines_of
+from bat_events.replay.source import ReplayError, Source
+
+
+def facts_of(source: Source, campaign: str | None, types: Collection[str], topics: Collection[str]) -> list[Fact]:
+    """The campaign's facts of these types on these topics, by topic, partition and offset, each id once.
+
+    `campaign` None: the log must hold one. Raises ReplayError where the campaign is not there, and what reading raises.
+    """
+    codec = Codec()
+    for text in source.schemas():
+        codec.learn(text)
+    found: list[Fact] = []
+    seen: set[str] = set()
+    for (topic, _), lines in lines_of(source).items():
+        if topic not in topics:
+            continue
+        for line in lines:
+            name = line.type.removeprefix("bat.").partition(".")[0]
+            if name in types and line.id not in seen and campaign in (None, line.campaign):
+                seen.add(line.id)
+                found.append(decoded(codec, line))
+    names = sorted({fact.envelope.campaign for fact in found if isinstance(fact.event, CampaignStarted)})
+    if len(names) != 1:
+        wanted = "one campaign" if campaign is None else f"campaign {campaign}"
+        raise ReplayError(f"{source.name} does not hold {wanted}; it holds {', '.join(names) or 'none'}")
+    return [fact for fact in found if fact.envelope.campaign == names[0]]
+
+
+def decoded(codec: Codec, line: Line) -> Fact:
+    """A line's fact. Raises DecodeError naming its place."""
+    written, event = codec.event_of(
+        line.value,
+        ce_type=line.type,
+        schema_digest=line.schema_digest,
+        body_digest=line.body_digest,
+        where=line.where,
+    )
+    return Fact(
+        event=event,
+        envelope=cast("Envelope", line),
+        topic=line.topic,
+        partition=line.partition,
+        offset=line.offset,
+        earlier=None if event is written else written,
+    )
