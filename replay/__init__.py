@@ -11,6 +11,10 @@ from bat_events.replay.replayer import replay_campaign
 from bat_events.replay.report import render, to_json
 from bat_events.replay.result import ReplayResult
 from bat_events.replay.source import KafkaSource, OtherRecord, ReplayError, Source
+from bat_events.replay.timeline import Timeline, timeline, timeline_json, timeline_table
+from bat_events.replay.until import Until
+from bat_events.replay.what_if import WhatIf, what_if
+from bat_events.replay.what_if_report import what_if_json, what_if_table
 
 __all__ = [
     "ArchiveError",
@@ -22,8 +26,17 @@ __all__ = [
     "ReplayError",
     "ReplayResult",
     "Source",
+    "Timeline",
+    "Until",
+    "WhatIf",
     "render",
     "replay_campaign",
+    "timeline",
+    "timeline_json",
+    "timeline_table",
     "to_json",
+    "what_if",
+    "what_if_json",
+    "what_if_table",
     "write_archive",
 ]

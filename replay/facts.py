@@ -6,33 +6,35 @@ from typing import cast
 from bat_events.codec import Codec, Fact
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import Envelope
+from bat_events.replay.index import started_among
 from bat_events.replay.lines import Line, lines_of
-from bat_events.replay.source import ReplayError, Source
+from bat_events.replay.source import Source
 
 
 def facts_of(source: Source, campaign: str | None, types: Collection[str], topics: Collection[str]) -> list[Fact]:
     """The campaign's facts of these types on these topics, by topic, partition and offset, each id once.
 
-    `campaign` None: the log must hold one. Raises ReplayError where the campaign is not there, and what reading raises.
+    `types` holds CampaignStarted; `campaign` None: the log must hold one. Raises ReplayError where the campaign is not there,
+    and what reading raises.
     """
     codec = Codec()
     for text in source.schemas():
         codec.learn(text)
     found: list[Fact] = []
     seen: set[str] = set()
+    names: set[str] = set()
     for (topic, _), lines in lines_of(source).items():
         if topic not in topics:
             continue
         for line in lines:
             name = line.type.removeprefix("bat.").partition(".")[0]
+            names.add(line.campaign)
             if name in types and line.id not in seen and campaign in (None, line.campaign):
                 seen.add(line.id)
                 found.append(decoded(codec, line))
-    names = sorted({fact.envelope.campaign for fact in found if isinstance(fact.event, CampaignStarted)})
-    if len(names) != 1:
-        wanted = "one campaign" if campaign is None else f"campaign {campaign}"
-        raise ReplayError(f"{source.name} does not hold {wanted}; it holds {', '.join(names) or 'none'}")
-    return [fact for fact in found if fact.envelope.campaign == names[0]]
+    begun = [fact for fact in found if isinstance(fact.event, CampaignStarted)]
+    chosen, _ = started_among(begun, names, campaign, source.name)
+    return [fact for fact in found if fact.envelope.campaign == chosen]
 
 
 def decoded(codec: Codec, line: Line) -> Fact:

@@ -4,7 +4,7 @@ Records of other campaigns in the namespace stay as positions and times: a cut c
 a decision's time. For every reader the first committed event of an id wins; later ones are counted as duplicates.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -210,15 +210,18 @@ def _without_fact(entry: Entry) -> Entry:
 
 
 def _started(partitions: Mapping[Partition, list[Entry]], campaign: str | None, source: str) -> tuple[str, Fact]:
+    entries = [entry for (topic, _), part in sorted(partitions.items()) if topic == "campaign" for entry in part]
+    begun = [e.fact for e in entries if e.fact is not None and isinstance(e.fact.event, CampaignStarted)]
+    return started_among(begun, {entry.campaign for entry in entries}, campaign, source)
+
+
+def started_among(begun: Iterable[Fact], names: Iterable[str], campaign: str | None, source: str) -> tuple[str, Fact]:
+    """The campaign to replay and its CampaignStarted, out of those of a log. Raises ReplayError."""
     found: dict[str, Fact] = {}
-    names: set[str] = set()
-    for (topic, _), entries in sorted(partitions.items()):
-        if topic != "campaign":
-            continue
-        for entry in entries:
-            names.update([entry.campaign] if entry.campaign else [])
-            if entry.fact is not None and isinstance(entry.fact.event, CampaignStarted):
-                found.setdefault(entry.campaign, entry.fact)
+    for fact in begun:
+        if campaign in (None, fact.envelope.campaign):
+            found.setdefault(fact.envelope.campaign, fact)
+    names = {name for name in names if name}
     known = ", ".join(sorted(names)) or "none"
     if campaign is None:
         if len(found) != 1:

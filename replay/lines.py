@@ -3,7 +3,7 @@
 A `Line` has the names of an Envelope, so a Fact can carry it as one; times stay text, whose order is that of the moments.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -183,8 +183,3 @@ class Positions:
 def order_of(position: Position) -> tuple[int, list[tuple[Partition, int]]]:
     """What cuts of one decider are sorted by: they only grow."""
     return sum(position.values()), sorted(position.items())
-
-
-def names_of(lines: Sequence[Line]) -> list[str]:
-    """The campaigns that lines name, in order."""
-    return sorted({line.campaign for line in lines if line.campaign != OTHER})

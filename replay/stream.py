@@ -25,9 +25,10 @@ from bat_events.events.envelope import Envelope
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.log.interface import Partition
 from bat_events.replay.ids import IdSet
-from bat_events.replay.lines import OTHER, Line, Positions, in_order, lines_of, names_of, order_of
+from bat_events.replay.index import started_among
+from bat_events.replay.lines import OTHER, Line, Positions, in_order, lines_of, order_of
 from bat_events.replay.registry import DECIDERS
-from bat_events.replay.source import ReplayError, Source
+from bat_events.replay.source import Source
 from bat_events.replay.stream_checks import Checks, Window
 from bat_events.replay.stream_walk import Mismatch, StreamWalker
 
@@ -116,18 +117,12 @@ class _Stream:
         self._decisions: Counter[str] = Counter()
 
     def _find(self, name: str, campaign: str | None, lines: list[Line]) -> tuple[str, Fact]:
-        found: dict[str, Fact] = {}
-        for line in lines:
-            if line.type.startswith("bat.CampaignStarted.") and campaign in (None, line.campaign):
-                found.setdefault(line.campaign, self._fact(line))
-        known = ", ".join(names_of(lines)) or "none"
-        if campaign is None:
-            if len(found) != 1:
-                raise ReplayError(f"{name} holds {len(found)} campaigns ({known}): name the one to replay")
-            return next(iter(found.items()))
-        if campaign not in found:
-            raise ReplayError(f"campaign {campaign} has no CampaignStarted in {name}; campaigns there: {known}")
-        return campaign, found[campaign]
+        begun = [
+            self._fact(line)
+            for line in lines
+            if line.type.startswith("bat.CampaignStarted.") and campaign in (None, line.campaign)
+        ]
+        return started_among(begun, {line.campaign for line in lines}, campaign, name)
 
     def _make_walkers(self, started: Fact) -> list[StreamWalker]:
         event = started.event
