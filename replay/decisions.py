@@ -25,7 +25,7 @@ from bat_events.events.envelope import format_time
 from bat_events.log.interface import Partition
 from bat_events.replay.cuts import Fold, flaw, position_of, within
 from bat_events.replay.differences import Difference, Kind, Pending, first_field, of_draft, of_fact
-from bat_events.replay.index import Entry, Index
+from bat_events.replay.index import Entry, Index, upgrades
 from bat_events.replay.registry import DECIDERS, DECISION_TOPICS
 
 UNFINISHED_AT_THE_END = frozenset({"bank"})
@@ -51,7 +51,7 @@ class Walk:
     pending: list[Pending] = field(default_factory=list)
 
 
-def decisions_of(index: Index) -> Mapping[str, list[Entry]]:
+def decisions_of(index: Index) -> dict[str, list[Entry]]:
     """The campaign's recorded decisions by `bat_logic`, each id once."""
     found: dict[str, list[Entry]] = {}
     for topic in sorted(DECISION_TOPICS):
@@ -64,6 +64,10 @@ def decisions_of(index: Index) -> Mapping[str, list[Entry]]:
 def walk_all(index: Index) -> list[Walk]:
     """Every known decider version that decided; one that has decided nothing is still asked what it should have."""
     recorded = decisions_of(index)
+    for name in {upgrade.decider for upgrade in upgrades(index)}:  # one walk through all its versions
+        base = next(logic for logic in _pinned(index) if logic.partition("/")[0] == name)
+        others = [logic for logic in recorded if logic.partition("/")[0] == name and logic != base]
+        recorded.setdefault(base, []).extend(entry for logic in others for entry in recorded.pop(logic))
     names = {logic.partition("/")[0] for logic in recorded}
     silent = {kind for kind in _pinned(index) if kind.partition("/")[0] not in names}
     logics = sorted((set(recorded) | silent) & set(DECIDERS))
@@ -90,6 +94,7 @@ class _Walker:
     def __init__(self, kind: type[Decider], index: Index, entries: Sequence[Entry]) -> None:
         self._kind, self._index, self._entries = kind, index, entries
         self._logic = f"{kind.name}/{kind.version}"
+        self._upgraded = any(upgrade.decider == kind.name for upgrade in upgrades(index))
         self._fold = Fold(kind, index)
         self._unmatched: list[_Decision] = []
         self._done: set[str] = set()  # ids decided at the cuts walked so far, or reported
@@ -196,7 +201,7 @@ class _Walker:
         if recorded is None:
             message = f"must exist at the cut of {beside.id} ({beside.envelope.type}) and is not on the log"
             self._walk.differences.append(of_draft(draft, Kind.MISSING, message, replayed_by=self._logic, time=newest))
-        elif recorded.envelope.logic == self._logic:
+        elif self._is_own(recorded.envelope.logic):
             message = f"was required at the cut of {beside.id} already, but its own cut is later"
             cut = recorded.envelope.cut
             self._differ(
@@ -204,8 +209,14 @@ class _Walker:
             )
             self._done.discard(draft.id)  # it is still to be compared at its own cut
 
+    def _is_own(self, logic: str) -> bool:
+        return logic.partition("/")[0] == self._kind.name if self._upgraded else logic == self._logic
+
     def _compare(self, decision: _Decision, draft: Draft) -> None:
         found = _first_difference(decision, draft)
+        by = f"{self._kind.name}/{draft.version or self._kind.version}"
+        if found is None and decision.fact.envelope.logic != by:
+            found = ("bat_logic", decision.fact.envelope.logic, by)
         if found is not None:
             name, recorded, recomputed = found
             self._differ(decision.fact, Kind.CHANGED, f"{name} is not what the rules give", name, recorded, recomputed)

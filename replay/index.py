@@ -14,6 +14,7 @@ from bat_events.errors import BadEnvelope
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import from_headers, parse_time
+from bat_events.events.promotion import LogicAdopted
 from bat_events.events.rounds import CampaignFinished
 from bat_events.log.interface import Partition, Record
 from bat_events.replay.imported import Imported, went_on
@@ -99,6 +100,12 @@ class Index:
             if entry.fact is not None and isinstance(entry.fact.event, CampaignFinished):
                 return entry.fact.event.outcome
         return None
+
+
+def upgrades(index: Index) -> list[LogicAdopted]:
+    """The versions that the campaign went over to."""
+    facts = [entry.fact for entry in index.topic("curriculum")]
+    return [fact.event for fact in facts if fact is not None and isinstance(fact.event, LogicAdopted)]
 
 
 def load(source: Source, campaign: str | None) -> Index:

@@ -119,7 +119,7 @@ def replay_in_memory(source: Source, *, campaign: str | None = None, round: int 
         events=len(index.by_id),
         duplicates=index.duplicates,
         ends=index.ends,
-        deciders=tuple(_decider(walk, findings) for walk in walks),
+        deciders=tuple(result for walk in walks for result in _deciders(walk, findings)),
         checks=findings.results(),
         differences=tuple(sorted(differences, key=_order)),
         pending=tuple(p for walk in walks for p in walk.pending if _in_round(p.round, round)),
@@ -137,14 +137,16 @@ def _in_round(found: int | None, wanted: int | None) -> bool:
     return wanted is None or found == wanted
 
 
-def _decider(walk: Walk, findings: Findings) -> DeciderResult:
-    compared = [fact for fact in walk.decisions if findings.wants(fact)]
+def _deciders(walk: Walk, findings: Findings) -> list[DeciderResult]:
+    """A result for the version that was walked, and for those that the campaign went over to."""
     wrong = {difference.id for difference in walk.differences}
-    return DeciderResult(
-        logic=walk.logic,
-        decisions=len(compared),
-        reproduced=sum(fact.id not in wrong for fact in compared),
-    )
+    found = []
+    for logic in sorted({walk.logic, *(fact.envelope.logic for fact in walk.decisions)}):
+        compared = [f for f in walk.decisions if f.envelope.logic == logic and findings.wants(f)]
+        right = sum(fact.id not in wrong for fact in compared)
+        if compared or logic == walk.logic:
+            found.append(DeciderResult(logic=logic, decisions=len(compared), reproduced=right))
+    return found
 
 
 def _order(difference: Difference) -> tuple[str, str, str, str, str]:

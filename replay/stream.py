@@ -95,7 +95,7 @@ class _Stream:
         self._window = Window(self.campaign, started)
         self._checks = Checks(self._window)
         self._walkers = self._make_walkers(started)
-        self._by_logic = {walker.logic: walker for walker in self._walkers}
+        self._by_name = {walker.kind.name: walker for walker in self._walkers}
         owners = {topic: kind.name for kind in DECIDERS.values() for topic in kind.outputs}
         self._cursors = [
             _Cursor(
@@ -215,17 +215,13 @@ class _Stream:
     def _look(self, walker: StreamWalker) -> None:
         """Find the walker's next cut: the earliest among the next decisions of its partitions."""
         heads = [c.head for c in self._outputs[walker.logic] if c.head is not None and c.judged]
-        if any(line.logic != walker.logic for line in heads):
-            raise Mismatch("decided by a version that the campaign does not pin")
         cuts = [self._cut_of(line) for line in heads]
         walker.move(min(cuts, key=order_of, default=None))
 
     def _pass_decision(self, walker: StreamWalker, cursor: _Cursor, line: Line) -> None:
-        if line.logic != walker.logic:
-            raise Mismatch("decided by a version that the campaign does not pin")
         fact = walker.decided(line, partial(self._fact, line))
         if self._wants(line):
-            self._decisions[walker.logic] += 1
+            self._decisions[line.logic] += 1
         self._note(cursor, line, fact)
 
     def _pass(self, cursor: _Cursor, line: Line) -> None:
@@ -234,8 +230,8 @@ class _Stream:
         if cursor.judged and self._wants(line):
             self._checks.identity(line, fact.event.type_name())
             self._checks.fact(fact)
-        elif cursor.owner and line.logic in self._by_logic:
-            self._by_logic[line.logic].seen_later.add(line.id)
+        elif cursor.owner:
+            self._by_name[cursor.owner].seen_later.add(line.id)
         self._note(cursor, line, fact)
 
     def _note(self, cursor: _Cursor, line: Line, fact: Fact) -> None:
@@ -293,6 +289,7 @@ class _Stream:
         return self._round is None or line.round == self._round
 
     def _result(self, rest: list[tuple[str, Draft]]) -> Streamed:
+        logics = sorted({walker.logic for walker in self._walkers} | set(self._decisions))
         ends: dict[str, dict[str, int]] = {}
         for cursor in self._cursors:
             if cursor.passed:
@@ -304,7 +301,7 @@ class _Stream:
             events=len(self._seen),
             duplicates=self._duplicates,
             ends=ends,
-            decisions={walker.logic: self._decisions[walker.logic] for walker in self._walkers},
+            decisions={logic: self._decisions[logic] for logic in logics},
             checks=dict(sorted(self._checks.counts.items())),
             pending=rest,
             counts=Counter({kind.type_name(): count for kind, count in self._counts.items()}),

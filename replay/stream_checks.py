@@ -135,9 +135,8 @@ class Checks:
         self._count(IDENTITY)
 
     def decision(self, line: Line) -> None:
-        """What `identity` says of a decision whose cause, type and ordinal are the rules' own, and so its id."""
-        writer, _, version = line.logic.partition("/")
-        if writer != BY_NAME[line.topic].writer or self._pinned.get(writer, version) != version:
+        """What `identity` says of a decision whose version, cause, type and ordinal are the rules' own, and so its id."""
+        if line.logic.partition("/")[0] != BY_NAME[line.topic].writer:
             raise Mismatch("a writer does not fit")
         self._count(IDENTITY)
 

@@ -13,11 +13,13 @@ from typing import cast
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.incremental import follow
 from bat_events.deciders.interface import Decider, Draft
+from bat_events.errors import ConfigurationError
 from bat_events.events.envelope import Envelope
 from bat_events.log.interface import Partition
 from bat_events.replay.cuts import within
 from bat_events.replay.decisions import same_envelope
 from bat_events.replay.lines import Line
+from bat_events.replay.source import ReplayError
 
 
 class Mismatch(Exception):
@@ -73,7 +75,10 @@ class StreamWalker:
         if not again and line.moment > self._newest:
             self._newest = line.moment
         if fact is not None:
-            self._follower.apply(fact)
+            try:
+                self._follower.apply(fact)
+            except ConfigurationError as error:
+                raise ReplayError(str(error)) from None
 
     def ask(self) -> None:
         """All inputs before the next cut are folded: what is required there?"""
@@ -88,6 +93,8 @@ class StreamWalker:
         if draft is None:
             raise Mismatch("a decision that is not required at its cut")
         self.decisions += 1
+        if line.logic != f"{self.kind.name}/{draft.version or self.kind.version}":
+            raise Mismatch("decided by another version")
         if line.moment != self._newest or same_envelope(line, line.key, draft) is not None:
             raise Mismatch("a decision in another envelope")
         if line.schema_digest != schema_for(type(draft.event)).digest:

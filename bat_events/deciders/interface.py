@@ -26,6 +26,8 @@ class Draft:
     key: str
     round: int | None = None
     cost: Cost | None = None
+    version: int | None = None
+    """Of the decider that made it, where that is not the one that the campaign began with."""
 
     @cached_property
     def id(self) -> str:

@@ -70,7 +70,7 @@ def test_repeated_ids_are_left_out(records: list[Record]) -> None:
 def test_any_changed_event_is_a_mismatch(records: list[Record]) -> None:
     """One pass finds what memory finds, whatever is changed; that memory then names it is tested with planted differences."""
     rng = random.Random(1)
-    for number in rng.sample(range(len(records)), 60):
+    for number in rng.sample(range(len(records)), 6):
         record = records[number]
         fact = Codec().decode(record)
         ways = {

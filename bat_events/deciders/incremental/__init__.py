@@ -12,10 +12,13 @@ from bat_events.deciders.bank import Bank
 from bat_events.deciders.incremental.bank import BankFollower, BankFollowerV1
 from bat_events.deciders.incremental.follower import Follower, PlainFollower
 from bat_events.deciders.incremental.planner import PlannerFollower, PlannerFollowerV1
+from bat_events.deciders.incremental.upgraded import NAME, UpgradedPlanner
 from bat_events.deciders.interface import Decider
 from bat_events.deciders.old.bank import BankV1
 from bat_events.deciders.old.planner import PlannerV1
 from bat_events.deciders.planner import Planner
+from bat_events.deciders.versions import DECIDERS
+from bat_events.errors import ConfigurationError
 
 __all__ = ["Follower", "follow"]
 
@@ -28,6 +31,24 @@ _FOLLOWERS: dict[type[Decider], Callable[[str], Follower]] = {
 
 
 def follow(kind: type[Decider], campaign: str) -> Follower:
-    """A follower of one decider version: its own, or else one that asks the decider and leaves out what it said before."""
+    """A follower of one decider version: its own, or else one that asks the decider and leaves out what it said before.
+
+    A planner goes over to other versions where the campaign does (see upgraded). Raises ConfigurationError, when it
+    meets an upgrade to a version that is not here.
+    """
     own = _FOLLOWERS.get(kind)
-    return PlainFollower(kind(campaign)) if own is None else own(campaign)
+    if own is None:
+        return PlainFollower(kind(campaign))
+    if kind.name == NAME:
+        return UpgradedPlanner(kind.version, lambda version: _planner(version, campaign))
+    return own(campaign)
+
+
+def _planner(version: int, campaign: str) -> PlannerFollower:
+    kind = DECIDERS.get(f"{NAME}/{version}")
+    found = None if kind is None else _FOLLOWERS[kind](campaign)
+    if not isinstance(found, PlannerFollower):
+        raise ConfigurationError(
+            f"campaign {campaign} goes over to {NAME}/{version}, which is not here: run its services with a newer bat-events"
+        )
+    return found

@@ -1,7 +1,8 @@
 """The planner, followed: only what is open is kept, the states in stock, the round's slots and groups that are not settled."""
 
+import copy
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bat_events.deciders.bank import pool_mix
@@ -75,6 +76,7 @@ class PlannerFollower(Planner):
         self._replace: list[str] = []
         self._open: dict[int, _Open] = {}
         self._planned: set[int] = set()
+        self._left: set[int] = set()  # rounds that another version plans
         self._said: set[str] = set()  # ids of decisions about whole rounds
         self._changed = True  # something that those decisions depend on
 
@@ -160,6 +162,8 @@ class PlannerFollower(Planner):
     def _new_plans(self, plan: CampaignPlan) -> Iterator[tuple[int, Draft]]:
         for number in sorted(set(self._prescribed) - self._planned):
             cause, prescribed = self._prescribed[number]
+            if number in self._left:
+                return  # until it is told what was planned
             planned = self._drawn(number, prescribed, plan)
             if planned is None:
                 return
@@ -184,14 +188,34 @@ class PlannerFollower(Planner):
                     PlannedState(state=state, focus=cell.focus, track=cell.track, outcome=cell.outcome)
                 )
         planned = round_planned(self._campaign, number, prescribed, plan, available, bodies)
-        drawn = {slot.state for step in planned.steps for slot in step.slots}
-        for cell, count in need.items():
-            states = self._stock[cell].states if count else deque()
-            kept = [entry for entry in (states.popleft() for _ in range(count)) if entry[0] not in drawn]
-            states.extendleft(reversed(kept))
+        self._take_out({slot.state for step in planned.steps for slot in step.slots})
+        return planned
+
+    def take_over(self, before: "PlannerFollower", held: Collection[str]) -> None:
+        """Go on from another version's state; every round that is prescribed by now stays with it.
+
+        `held` are ids of decisions that it said and that nobody heard: they may be of rounds to come.
+        """
+        self.__dict__.update(copy.deepcopy(before.__dict__))
+        self._left = set(self._prescribed)
+        self._said -= set(held)
+        self._changed = True
+
+    def leave(self, number: int) -> None:
+        """A round is another version's to plan."""
+        self._left.add(number)
+
+    def adopt(self, planned: RoundPlanned) -> None:
+        """Know a round that another version planned: what it drew is out of stock."""
+        self._planned.add(planned.round)
+        self._take_out({slot.state for step in planned.steps for slot in step.slots})
+
+    def _take_out(self, drawn: set[str]) -> None:
+        for stock in self._stock.values():
+            if any(state in drawn for state, _ in stock.states):
+                stock.states = deque(entry for entry in stock.states if entry[0] not in drawn)
         self._unretired |= drawn - self._retired
         self._retired -= drawn
-        return planned
 
     def _may_draw(self, drawn: set[str]) -> bool:
         return not drawn
