@@ -25,6 +25,7 @@ from bat_events.events.envelope import Envelope
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.log.interface import Partition
 from bat_events.replay.ids import IdSet
+from bat_events.replay.imported import Imported
 from bat_events.replay.index import started_among
 from bat_events.replay.lines import OTHER, Line, Positions, in_order, lines_of, order_of
 from bat_events.replay.registry import DECIDERS
@@ -92,6 +93,8 @@ class _Stream:
         control = [w for w in streams if w[0] == "campaign"]
         begun = {where: list(streams[where]) for where in control}
         self.campaign, started = self._find(source.name, campaign, [line for where in control for line in begun[where]])
+        if Imported(codec.decode(record) for record in source.imports()).holds(self.campaign):
+            raise Mismatch("its offsets are not those that its cuts name")
         self._window = Window(self.campaign, started)
         self._checks = Checks(self._window)
         self._walkers = self._make_walkers(started)

@@ -38,6 +38,10 @@ class Until:
         """See Source."""
         return self._source.schemas()
 
+    def imports(self) -> Sequence[Record]:
+        """See Source."""
+        return self._source.imports()
+
     def records(self) -> Iterator[Record | OtherRecord]:
         """See Source."""
         return self._source.records()
