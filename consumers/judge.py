@@ -8,19 +8,14 @@ from collections.abc import Sequence
 
 from bat_events.artifacts import ArtifactError
 from bat_events.benchmark.body import evidence_from_body, key_from_json
-from bat_events.benchmark.interface import Evidence, Grade
+from bat_events.benchmark.judging import scored, withheld
 from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
 from bat_events.deciders.interface import Draft
-from bat_events.domain.scoring import execution_cap, grade_summary, rollout_reward
-from bat_events.domain.vocabulary import Focus, Stage
 from bat_events.events.envelope import Cost
-from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RubricItem, StageValue
+from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted
 from bat_events.service.context import Context
 from bat_events.service.measure import stopwatch
-
-JUDGE = "evidence"
-RUBRIC_VERSION = 1
 
 
 class Judge:
@@ -51,8 +46,7 @@ class Judge:
         try:
             body = self._context.store.get_json(rollout.body)
             evidence = evidence_from_body(self._context.store.get_json(rollout.evidence))
-            grade = known.grade(key_from_json(body["key"]), evidence)
-            event = scored(rollout, grade, evidence)
+            event = scored(rollout, known.grade(key_from_json(body["key"]), evidence), evidence)
         except (ArtifactError, ValueError) as error:
             event = withheld(rollout, type(error).__name__, str(error))
         cost = Cost(wall_s=watch())
@@ -67,60 +61,3 @@ class Judge:
                 cost=cost,
             )
         ]
-
-
-def withheld(rollout: RolloutCompleted, reason: str, detail: str) -> RewardWithheld:
-    """A missing reward."""
-    return RewardWithheld(
-        group=rollout.group,
-        rollout=rollout.rollout,
-        index=rollout.index,
-        round=rollout.round,
-        step=rollout.step,
-        slot=rollout.slot,
-        reason=reason,
-        detail=detail,
-    )
-
-
-def scored(rollout: RolloutCompleted, grade: Grade, evidence: Evidence) -> RewardScored | RewardWithheld:
-    """The reward of a graded rollout: min(raw, cap), by domain.scoring."""
-    calls = [(r.exit_code if r.end == "exited" else None, bool(r.changes)) for r in evidence.receipts]
-    if evidence.end == "breach":
-        calls = []  # an isolation breach caps the reward at zero, whatever was made before it
-    summary = grade_summary(grade, rollout.focus)
-    reward = rollout_reward(summary, rollout.focus, calls)
-    if reward is None:
-        return withheld(rollout, "incomplete_grade", f"{rollout.focus} needs a score that the grader did not give")
-    raw = summary.overall if rollout.focus is Focus.E2E else summary.scores[Stage(rollout.focus.value)]
-    assert raw is not None
-    return RewardScored(
-        group=rollout.group,
-        rollout=rollout.rollout,
-        index=rollout.index,
-        round=rollout.round,
-        step=rollout.step,
-        slot=rollout.slot,
-        pool=rollout.pool,
-        focus=rollout.focus,
-        reward=reward,
-        raw=raw,
-        cap=execution_cap(calls),
-        stages=tuple(StageValue(stage=s.stage, score=s.score) for s in summary.stages if s.score is not None),
-        task_score=summary.task_score,
-        items=tuple(
-            RubricItem(
-                item=item.item,
-                stage=item.stage,
-                score=item.score,
-                applicable=item.applicable,
-                proof=item.proof,
-                note=item.note,
-            )
-            for item in grade.items
-        ),
-        failures=grade.failures,
-        evidence=rollout.evidence,
-        judge=JUDGE,
-        rubric_version=RUBRIC_VERSION,
-    )

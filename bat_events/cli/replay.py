@@ -35,7 +35,7 @@ def replay(
     """Run the deciders again at the recorded cuts. Exit 0 only if every recorded decision is reproduced."""
     import bat_events.replay as replaying
 
-    with errors(), _source(settings_of(ctx), archive) as whole:
+    with errors(), open_source(settings_of(ctx), archive) as whole:
         if timeline and what_if:
             raise ConfigurationError("--timeline and --what-if are two questions: ask one")
         if single and not timeline:
@@ -68,7 +68,7 @@ def _changes(texts: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _source(settings: Settings, archive: Path | None) -> "Iterator[Source]":
+def open_source(settings: Settings, archive: Path | None) -> "Iterator[Source]":
     from bat_events.replay import ArchiveSource, KafkaSource
 
     if archive is not None:

@@ -8,8 +8,9 @@ from fake_runtime import FakeLogContext, receipt
 
 from bat_events.benchmark.body import evidence_body, state_body
 from bat_events.benchmark.interface import EpisodeEnd, Evidence, Grade, ItemScore, TaskKey
+from bat_events.benchmark.judging import scored
 from bat_events.benchmark.registry import benchmark
-from bat_events.consumers.judge import Judge, scored
+from bat_events.consumers.judge import Judge
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted
 from bat_events.sandbox.interface import Receipt
