@@ -144,6 +144,13 @@ class ArchiveSource:
             if part.topic != SCHEMA_TOPIC
         }
 
+    def heldout_lines(self, topic: str) -> Iterator[Line]:
+        """The lines of a held-out topic, where the archive was exported with them; nothing where it was not."""
+        if self._reader is None:
+            return iter(())
+        found = archive_lines(self._reader, topics=(topic,))
+        return (line for where in sorted(found) for line in found[where])
+
     def records(self) -> Iterator[Record | OtherRecord]:
         """See Source.records: file by file, streaming."""
         if self._reader is not None:

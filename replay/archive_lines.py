@@ -8,7 +8,7 @@ partition lies in memory, however many rounds there are.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -85,9 +85,9 @@ class _Texts:
 _KNOWN = _Texts()
 
 
-def archive_lines(reader: ArchiveReader) -> dict[Partition, Iterator[Line]]:
-    """The archive's open partitions as streams of lines, with the places of other campaigns' records."""
-    topics = open_topics()
+def archive_lines(reader: ArchiveReader, topics: Collection[str] | None = None) -> dict[Partition, Iterator[Line]]:
+    """The partitions of topics (None: all open ones) as streams of lines, with the places of other campaigns' records."""
+    topics = open_topics() if topics is None else topics
     return {where: _partition(reader, where) for where in reader.partitions if where[0] in topics}
 
 

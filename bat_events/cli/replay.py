@@ -30,6 +30,9 @@ def replay(
         list[str] | None,
         typer.Option(help="NAME=VALUE of gate.mode, gate.max_stage_drop or target_rule: what would it have decided?"),
     ] = None,
+    heldout: Annotated[
+        bool, typer.Option("--heldout", help="make reports again from held-out cells: an archive exported with them")
+    ] = False,
     as_data: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
 ) -> None:
     """Run the deciders again at the recorded cuts. Exit 0 only if every recorded decision is reproduced."""
@@ -52,6 +55,12 @@ def replay(
             text = replaying.what_if_json(answer) if as_data else replaying.what_if_table(answer)
         else:
             result = replaying.replay_campaign(source, campaign=campaign, round=number)
+            if heldout:
+                if not isinstance(whole, replaying.ArchiveSource):
+                    raise ConfigurationError(
+                        "--heldout goes with --archive: from Kafka replay has no right to held-out cells"
+                    )
+                result = replaying.with_heldout(result, whole)
             text, code = replaying.to_json(result) if as_data else replaying.render(result), result.exit_code
     print(text, end="" if text.endswith("\n") else "\n")
     raise typer.Exit(code)
