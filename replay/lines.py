@@ -149,7 +149,7 @@ def lines_of(source: Source) -> dict[Partition, Iterator[Line]]:
     records: dict[Partition, list[Record | OtherRecord]] = {}
     for record in source.records():
         records.setdefault((record.topic, record.partition), []).append(record)
-    return {where: map(line_of, records[where]) for where in sorted(records)}
+    return {where: in_order(where, map(line_of, records[where])) for where in sorted(records)}
 
 
 def in_order(where: Partition, lines: Iterator[Line]) -> Iterator[Line]:

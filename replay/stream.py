@@ -9,29 +9,33 @@ remains its id. A log that any of this cannot follow is read again, in memory, b
 """
 
 import gc
+import hashlib
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any
 
-from bat_events.codec import Codec, Fact
+import fastavro
+
+from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import NEWEST, pinned_version
 from bat_events.errors import BadEnvelope
+from bat_events.events.avro import from_avro
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
-from bat_events.events.envelope import Envelope
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.log.interface import Partition
 from bat_events.replay.ids import IdSet
 from bat_events.replay.imported import Imported
 from bat_events.replay.index import started_among
-from bat_events.replay.lines import OTHER, Line, Positions, in_order, lines_of, order_of
+from bat_events.replay.lines import OTHER, Line, Positions, lines_of, order_of
 from bat_events.replay.registry import DECIDERS
 from bat_events.replay.source import Source
 from bat_events.replay.stream_checks import Checks, Window
-from bat_events.replay.stream_walk import Mismatch, StreamWalker
+from bat_events.replay.stream_walk import Mismatch, StreamWalker, fact_of
 
 _RUN = 64  # records that one partition gives before the next has its turn
 
@@ -39,6 +43,16 @@ _ENDLESS = 1 << 63
 
 Judge = Callable[[Line], bool]
 """Whether a record is compared; once it is not, none after it in its partition is."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Decoder:
+    """What the codec does with bodies of one schema, laid ready."""
+
+    topic: str
+    schema: Any
+    convert: Callable[[dict[str, Any]], None]
+    validate: Callable[[Any], Event]
 
 
 @dataclass(slots=True)
@@ -88,6 +102,7 @@ class _Stream:
     def __init__(self, source: Source, campaign: str | None, round_: int | None, judge: Judge, codec: Codec) -> None:
         self._codec, self._judge, self._round = codec, judge, round_
         self._positions = Positions()
+        self._decoders: dict[tuple[str, str], _Decoder] = {}
         self._seen = IdSet()
         streams = lines_of(source)
         control = [w for w in streams if w[0] == "campaign"]
@@ -103,7 +118,7 @@ class _Stream:
         self._cursors = [
             _Cursor(
                 where,
-                in_order(where, iter(begun[where]) if where in begun else streams[where]),
+                iter(begun[where]) if where in begun else streams[where],
                 [walker for walker in self._walkers if where[0] in walker.kind.inputs],
                 owners.get(where[0], ""),
             )
@@ -272,6 +287,25 @@ class _Stream:
         cursor.head = None
 
     def _fact(self, line: Line) -> Fact:
+        """A line's fact. Raises DecodeError naming its place."""
+        decoder = self._decoders.get((line.type, line.schema_digest))
+        if decoder is None:
+            return self._decoded(line)
+        value = line.value
+        buffer = io.BytesIO(value)
+        try:
+            data = fastavro.schemaless_reader(buffer, decoder.schema, None)
+            decoder.convert(data)  # type: ignore[arg-type]
+            event = decoder.validate(data)
+        except Exception:  # noqa: BLE001  (whatever is wrong with it is said below)
+            return self._decoded(line)
+        whole = buffer.tell() == len(value) and line.topic == decoder.topic
+        if not whole or line.body_digest != hashlib.sha256(value).hexdigest():
+            return self._decoded(line)
+        return fact_of(line, event)
+
+    def _decoded(self, line: Line) -> Fact:
+        """As the codec has it; learns what the codec knows of the newest version of a type."""
         written, event = self._codec.event_of(
             line.value,
             ce_type=line.type,
@@ -279,14 +313,14 @@ class _Stream:
             body_digest=line.body_digest,
             where=line.where,
         )
-        return Fact(
-            event=event,
-            envelope=cast("Envelope", line),
-            topic=line.topic,
-            partition=line.partition,
-            offset=line.offset,
-            earlier=None if event is written else written,
-        )
+        kind = type(event)
+        schema = schema_for(kind)
+        if event is written and schema.digest == line.schema_digest:
+            validate = kind.__pydantic_validator__.validate_python
+            self._decoders[(line.type, line.schema_digest)] = _Decoder(
+                kind.TOPIC, schema.parsed, from_avro(kind), validate
+            )
+        return fact_of(line, event, None if event is written else written)
 
     def _wants(self, line: Line) -> bool:
         return self._round is None or line.round == self._round
