@@ -17,7 +17,7 @@ from backports import zstd
 
 from bat_events.log.interface import Partition, Record
 from bat_events.replay.archive_format import RECORD_SCHEMA, ArchiveError, PartitionEntry, RoundEntry, container_header
-from bat_events.replay.archive_raw import _blocks
+from bat_events.replay.archive_raw import blocks
 from bat_events.replay.archive_reader import ArchiveReader
 from bat_events.replay.lines import Line, line_of, other_line
 from bat_events.replay.source import open_topics
@@ -167,7 +167,7 @@ def _lines(folder: Path, entry: PartitionEntry, part: RoundEntry) -> Iterator[tu
         with path.open("rb") as file:
             if file.read(len(_HEADER)) != _HEADER:
                 raise ArchiveError(f"{path} does not begin as an archive's file")
-            for rows, data in _blocks(file):
+            for rows, data in blocks(file):
                 at = 0
                 for _ in range(rows):
                     found = _QUICK_ROW.match(data, at)
