@@ -7,6 +7,7 @@ and returns a result; it writes nothing, and two replays of one log give equal r
 from collections import Counter
 
 from bat_events import __version__
+from bat_events.errors import DecodeError
 from bat_events.events.campaign import CampaignStarted
 from bat_events.replay.decisions import UNFINISHED_AT_THE_END, Walk, unknown_logic, walk_all
 from bat_events.replay.differences import Difference, Pending
@@ -51,7 +52,7 @@ def replay_campaign(source: Source, *, campaign: str | None = None, round: int |
     """
     try:
         return _streamed(source, campaign, round)
-    except Mismatch:
+    except (Mismatch, DecodeError):  # what is no event is told there, in the order of topics
         return replay_in_memory(source, campaign=campaign, round=round)
 
 
