@@ -8,6 +8,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 SOAK ?= 10
+WORKERS ?= 2
 SEEDS ?= 11 12 13
 
 .PHONY: help setup demo test lint types unit soak bench bench-learning schemas clean
@@ -33,8 +34,8 @@ lint: $(READY) ## ruff, rules and format
 types: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
-unit: $(READY) ## all tests (ARGS="tests/kafka -x" for some)
-	$(BIN)/python -m pytest $(ARGS)
+unit: $(READY) ## all tests, two files at a time, each process with a broker of its own (ARGS="tests/kafka -x" for some)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 soak: $(READY) ## the broker and crash tests SOAK=10 times over
 	@for round in $$(seq $(SOAK)); do echo "soak: round $$round of $(SOAK)"; \

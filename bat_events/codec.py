@@ -20,12 +20,12 @@ from fastavro.schema import SchemaParseException
 from pydantic import ValidationError
 
 from bat_events.domain.canonical import canonical_json
-from bat_events.errors import BadBody, BadEnvelope, UnknownSchema
+from bat_events.errors import BadBody, BadEnvelope, TooLarge, UnknownSchema
 from bat_events.events.avro import from_avro, schema_of, to_avro
 from bat_events.events.base import Event, event_type, event_versions, newest
 from bat_events.events.envelope import Envelope, from_headers, to_headers
 from bat_events.events.fact import Fact
-from bat_events.log.interface import Record
+from bat_events.log.interface import MAXIMUM_BYTES, Record
 
 __all__ = ["Codec", "Fact", "Schema", "make_schema", "schema_file", "schema_folder", "schema_for"]
 
@@ -106,9 +106,11 @@ class Codec:
     def decode(self, record: Record) -> Fact:
         """The event of a record.
 
-        Raises BadEnvelope, UnknownSchema or BadBody, each with topic, partition and offset.
+        Raises TooLarge, BadEnvelope, UnknownSchema or BadBody, each with topic, partition and offset.
         """
         where: dict[str, Any] = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+        if record.size > MAXIMUM_BYTES:
+            raise TooLarge(f"{record.size:,} bytes; a record has {MAXIMUM_BYTES:,} at most", **where)
         try:
             envelope = from_headers(record.headers)
         except ValueError as error:
@@ -142,7 +144,7 @@ class Codec:
         cls, writer = known
         if hashlib.sha256(value).hexdigest() != body_digest:
             raise BadBody("the body's SHA-256 is not the envelope's: the bytes were changed or cut", **where)
-        if where["topic"] != cls.TOPIC:
+        if where["topic"] not in cls.topics():
             raise BadEnvelope(f"{ce_type} does not belong on this topic", **where)
         return self._body(cls, writer, value, where)
 
@@ -155,6 +157,18 @@ class Codec:
         if writer.ce_type != ce_type:
             raise BadBody(f"the schema of {writer.ce_type} is not that of {ce_type}", **where)
         return cls, writer
+
+    def glimpse(self, record: Record) -> Any:
+        """For people: what a record's bytes say by the schema that its header names, unchecked; None where nothing can be
+        read so. Never an event."""
+        named = [raw.decode("ascii", "replace") for name, raw in record.headers if name == "ce_dataschema"]
+        schema = self._schemas.get(named[0].removeprefix("sha256:")) if named else None
+        if schema is None or record.size > MAXIMUM_BYTES:
+            return None
+        try:
+            return fastavro.schemaless_reader(io.BytesIO(record.value), schema.parsed, None)
+        except Exception:  # noqa: BLE001  (any bytes may stand there, and nothing depends on this)
+            return None
 
     @staticmethod
     def _body(cls: type[Event], writer: Schema, value: bytes, where: dict[str, Any]) -> tuple[Event, Event]:

@@ -9,6 +9,10 @@ class ConfigurationError(BatError):
     """A setting or a campaign file is wrong."""
 
 
+class Unable(BatError):
+    """Nothing can be handled here now, whatever the event: the service halts, and the event stays as it was."""
+
+
 class LogError(BatError):
     """The log cannot be read or written as asked."""
 
@@ -36,6 +40,10 @@ class DecodeError(LogError):
         super().__init__(f"{topic}[{partition}]@{offset}: {message}")
 
 
+class TooLarge(DecodeError):
+    """Key, value and headers are more bytes than a record may have: a broker that compresses lets them through."""
+
+
 class BadEnvelope(DecodeError):
     """A header is missing, doubled or malformed."""
 
@@ -53,4 +61,4 @@ class ImpossibleEvent(LogError):
 
 
 class HandlerFailed(LogError):
-    """A handler's retries are exhausted; the service stops here rather than skip the event."""
+    """Work failed for good, or waits for a person; the service stops here rather than skip the event."""

@@ -146,6 +146,34 @@ class SynthesisSettings(_Part):
         return self
 
 
+class EmbeddingSettings(_Part):
+    """The leakage gate's optional check of meaning (docs/leakage.md); off unless `model` is set, in gate and evaluator alike."""
+
+    model: str | None = Field(
+        default=None,
+        description="a folder that transformers can load, or with `endpoint` a model's name there; unset: off",
+    )
+    endpoint: str | None = Field(
+        default=None, description="an OpenAI-compatible address that ends in /v1; it sees the texts"
+    )
+    api_key_file: Path | None = Field(
+        default=None, description="file that holds the endpoint's key; unset: none is sent"
+    )
+    timeout_s: Annotated[float, Field(gt=0.0)] = Field(default=60.0, description="for one request")
+    similar: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        default=0.8,
+        description="estimated cosine from which text is too near; the evaluator publishes it with the sketches",
+    )
+
+
+class ServiceSettings(_Part):
+    """The loop that every service runs."""
+
+    deaths: Annotated[int, Field(ge=1)] = Field(
+        default=5, description="of a worker's process in a row while it handles one record; then that is a dead letter"
+    )
+
+
 class Settings(BaseSettings):
     """The tree. `bat-events settings` prints it."""
 
@@ -158,12 +186,18 @@ class Settings(BaseSettings):
     )
     namespace: str = Field(default="bat", description="topic prefix; one open campaign at a time in each")
     kafka: KafkaSettings = KafkaSettings()
+    service: ServiceSettings = ServiceSettings()
     sandbox: SandboxSettings = SandboxSettings()
     training: TrainingDevice = TrainingDevice()
     evaluation: EvaluationSettings = EvaluationSettings()
     synthesis: SynthesisSettings = SynthesisSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
     artifacts: str | None = Field(default=None, description="fsspec address of the training plane's artefacts")
     heldout_artifacts: str | None = Field(default=None, description="fsspec address of the held-out plane's artefacts")
+    canaries: Path | None = Field(
+        default=None,
+        description="file of canary strings that held-out content carries, one a line; the gate and the audit look for them",
+    )
     kafka_bootstrap: str | None = Field(
         default=None,
         validation_alias=AliasChoices("BAT_KAFKA_BOOTSTRAP", "kafka_bootstrap"),
@@ -197,6 +231,16 @@ class Settings(BaseSettings):
     def kafka_secrets(self) -> Path:
         """The folder of the password files of the broker's users, each named after its user."""
         return self.kafka.secrets.absolute() if self.kafka.secrets else self.home.absolute() / "secrets" / "kafka"
+
+    def canary_strings(self) -> tuple[str, ...]:
+        """The declared canaries, in order; lines that are empty or begin with # are none. Raises ConfigurationError."""
+        if self.canaries is None:
+            return ()
+        try:
+            lines = self.canaries.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"canaries {self.canaries} cannot be read: {error}") from None
+        return tuple(dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#")))
 
     def artifact_root(self) -> str:
         """The training plane's store."""

@@ -109,6 +109,7 @@ def build(context: Context, *, heldout: bool = False) -> Service:
         codec=codec,
         now=SystemClock().now,
         relearn=lambda: learn_schemas(codec, context.bootstrap, namespace),
+        artefact=None if heldout else context.store.get,
     )
     machine = AuditMachine(file=file, materialiser=materialiser, reader=reader, status=context.status)
     return Service(machines=[machine], closers=closers)

@@ -7,9 +7,10 @@ records TrainingFailed and trains nothing.
 from collections.abc import Mapping, Sequence
 
 from bat_events.codec import Fact
-from bat_events.consumers.leakage_gate import LeakageGate, Scanners
+from bat_events.consumers.leakage_gate import Checker, LeakageGate, Scanners
 from bat_events.deciders.interface import Draft
 from bat_events.domain.leakage import CHECKS, CheckResult, Scanner, cleared
+from bat_events.domain.leakage.meaning import CHECK as MEANING
 from bat_events.events.bank import LeakageCheck
 from bat_events.events.corpus import CorpusBuilt, CorpusScanned
 from bat_events.events.envelope import Cost
@@ -57,7 +58,7 @@ class CorpusGate:
 
 
 def scan_rows(
-    scanner: Scanner, rows: Sequence[Mapping[str, object]], context: Context | None = None
+    scanner: Scanner | Checker, rows: Sequence[Mapping[str, object]], context: Context | None = None
 ) -> tuple[int, tuple[LeakageCheck, ...]]:
     """(rejected rows, each check over all rows): for SFT rows and for whatever a producer imports row by row."""
     found: dict[str, list[str]] = {}
@@ -77,7 +78,7 @@ def scan_rows(
     said = {result.name: "; ".join(result.evidence) for result in passed}
     return rejected, tuple(
         LeakageCheck(name=name, passed=name not in found, evidence=_told(found.get(name, [])) or said.get(name, ""))
-        for name in CHECKS
+        for name in (*CHECKS, *([MEANING] if MEANING in said or MEANING in found else []))
     )
 
 

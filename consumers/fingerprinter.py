@@ -12,16 +12,20 @@ from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
 from bat_events.consumers.evaluator import heldout_tasks
 from bat_events.consumers.fingerprints import FINGERPRINT_KEY, as_events, task_texts
+from bat_events.consumers.meanings import published
 from bat_events.deciders.interface import Draft
 from bat_events.domain.canonical import seed63
 from bat_events.domain.leakage import make_fingerprints
 from bat_events.domain.leakage.fingerprints import SharedText
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Track
+from bat_events.embedding.interface import Embedder, EmbeddingFailed, embedder
+from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import Cost
 from bat_events.events.plan import CampaignPlan
 from bat_events.service.context import Context
 from bat_events.service.measure import stopwatch
+from bat_events.service.runtime import Retryable
 
 MINIMUM_PASSES, MAXIMUM_PASSES = 3, 8
 
@@ -56,12 +60,31 @@ class Fingerprinter:
             for text in task_texts(task)
         ]
         known = make_fingerprints(texts, self._context.secret(FINGERPRINT_KEY), shared)
-        events = as_events(known, shared, seed=shared_seed(plan), instances=instances)
+        events: list[Event] = [*as_events(known, shared, seed=shared_seed(plan), instances=instances)]
+        made = embedder(self._context.settings.embedding)
+        if made is not None:
+            self._context.status.say("sketching what held-out sentences mean")
+            events.insert(0, self._meanings(made, texts, shared))
         cost = Cost(wall_s=watch())
         return [
-            Draft(event=event, campaign=campaign, cause=fact.id, ordinal=0, key=campaign, cost=cost if last else None)
-            for event, last in zip(events, (False, False, True), strict=True)
+            Draft(
+                event=event,
+                campaign=campaign,
+                cause=fact.id,
+                ordinal=0,
+                key=campaign,
+                cost=cost if event is events[-1] else None,
+            )
+            for event in events
         ]
+
+    def _meanings(self, made: Embedder, texts: Sequence[str], shared: Sequence[str]) -> Event:
+        try:
+            return published(
+                made, texts, shared, self._context.secret(FINGERPRINT_KEY), self._context.settings.embedding.similar
+            )
+        except EmbeddingFailed as error:
+            raise Retryable(str(error)) from error
 
 
 def shared_seed(plan: CampaignPlan) -> int:

@@ -55,14 +55,14 @@ def as_events(
             seed=seed,
             instances=instances,
             texts=tuple(sorted({hashlib.sha256(text.encode()).hexdigest() for text in shared})),
-            shingles=_blocks(pack(shingles, known.key)),
+            shingles=blocks(pack(shingles, known.key)),
             shingle_count=len(shingles),
         ),
         HeldoutNgramsPublished(
             rule_version=RULE,
-            windows=_blocks(pack(windows, known.key)),
+            windows=blocks(pack(windows, known.key)),
             window_count=len(windows),
-            sketches=_blocks(pack(sketches, known.key)),
+            sketches=blocks(pack(sketches, known.key)),
             sketch_count=len(sketches),
         ),
         HeldoutFingerprintsPublished(rule_version=RULE, fingerprints=tuple(sorted(known.exact))),
@@ -98,19 +98,20 @@ def from_log(facts: Iterable[Fact], campaign: str, key: bytes) -> Fingerprints |
         return Fingerprints(
             key=key,
             exact=frozenset(exact.fingerprints),
-            windows=unpack_hashes(_bytes(ngrams.windows, 8 * ngrams.window_count), key),
-            shared=unpack_hashes(_bytes(shared.shingles, 8 * shared.shingle_count), key),
-            sketches=unpack_sketches(_bytes(ngrams.sketches, 4 * PERMUTATIONS * ngrams.sketch_count), key),
+            windows=unpack_hashes(unblocked(ngrams.windows, 8 * ngrams.window_count), key),
+            shared=unpack_hashes(unblocked(shared.shingles, 8 * shared.shingle_count), key),
+            sketches=unpack_sketches(unblocked(ngrams.sketches, 4 * PERMUTATIONS * ngrams.sketch_count), key),
         )
     except ValueError as error:
         raise ConfigurationError(f"campaign {campaign}: {error}; nothing is admitted") from None
 
 
-def _blocks(sealed: bytes) -> tuple[str, ...]:
+def blocks(sealed: bytes) -> tuple[str, ...]:
+    """Sealed bytes as digests of 32 bytes each, the last one filled with zeros."""
     padded = sealed + bytes(-len(sealed) % _BLOCK)
     return tuple(padded[at : at + _BLOCK].hex() for at in range(0, len(padded), _BLOCK))
 
 
-def _bytes(blocks: Iterable[str], size: int) -> bytes:
+def unblocked(blocks: Iterable[str], size: int) -> bytes:
     """The sealed bytes of `size` bytes of content."""
     return bytes.fromhex("".join(blocks))[: SEAL_BYTES + size]

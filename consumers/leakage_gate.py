@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from bat_events.benchmark.body import decode_files
 from bat_events.codec import Fact
 from bat_events.consumers.fingerprints import FINGERPRINT_KEY, file_text, from_log
+from bat_events.consumers.meanings import MeaningScanner, meanings_from_log
 from bat_events.deciders.interface import Draft
 from bat_events.domain.leakage import CheckResult, Scanner, cleared
+from bat_events.embedding import embedder
 from bat_events.events.bank import LeakageCheck, LeakageVerdict, StateSynthesized
 from bat_events.events.envelope import Cost
 from bat_events.service.context import Context
@@ -19,14 +21,26 @@ from bat_events.service.runtime import Retryable
 __all__ = ["FINGERPRINT_KEY", "LeakageGate", "Scanners", "as_checks", "document"]
 
 
+class Checker:
+    """Every check of one campaign: the domain's, and the check of meaning where settings name an embedding model."""
+
+    def __init__(self, scanner: Scanner, meaning: MeaningScanner | None = None) -> None:
+        self._scanner, self._meaning = scanner, meaning
+
+    def check(self, document: Mapping[str, object]) -> tuple[CheckResult, ...]:
+        """All results in order. Raises ValueError, see Scanner; Retryable, see MeaningScanner."""
+        results = self._scanner.check(document)
+        return results if self._meaning is None else (*results, self._meaning.check(document))
+
+
 class Scanners:
-    """A scanner for each campaign, made when its fingerprints are there."""
+    """A checker for each campaign, made when its fingerprints are there."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._known: dict[str, Scanner] = {}
+        self._known: dict[str, Checker] = {}
 
-    def of(self, campaign: str) -> Scanner:
+    def of(self, campaign: str) -> Checker:
         """Waits for the campaign's fingerprints. Raises Retryable when the service is asked to end meanwhile."""
         if campaign not in self._known:
             self._context.status.say("waiting for held-out fingerprints: nothing is admitted without them")
@@ -36,8 +50,21 @@ class Scanners:
                 found = from_log(self._context.read_all("boundary.fingerprint"), campaign, key)
             if found is None:
                 raise Retryable("stopped while waiting for held-out fingerprints")
-            self._known[campaign] = Scanner(found)
+            scanner = Scanner(found, self._context.settings.canary_strings())
+            self._known[campaign] = Checker(scanner, self._meaning(campaign, key))
         return self._known[campaign]
+
+    def _meaning(self, campaign: str, key: bytes) -> MeaningScanner | None:
+        made = embedder(self._context.settings.embedding)
+        if made is None:
+            return None
+        known = meanings_from_log(self._context.read_all("boundary.fingerprint"), campaign, key, made)
+        while known is None and not self._context.stop.wait(0.5):
+            self._context.status.say("waiting for sketches of held-out meaning: nothing is admitted without them")
+            known = meanings_from_log(self._context.read_all("boundary.fingerprint"), campaign, key, made)
+        if known is None:
+            raise Retryable("stopped while waiting for sketches of held-out meaning")
+        return MeaningScanner(made, known)
 
 
 class LeakageGate:

@@ -14,6 +14,7 @@ from bat_events.codec import Fact
 from bat_events.consumers.learner import Learner
 from bat_events.consumers.trainer_state import TrainerState
 from bat_events.deciders.interface import Draft
+from bat_events.deciders.premises import Premises
 from bat_events.events.corpus import CorpusScanned
 from bat_events.events.training import CheckpointProduced, ColdStartCompleted, TrainingFailed
 from bat_events.service.context import Context
@@ -33,6 +34,7 @@ class Trainer:
         self._context = context
         self._states: dict[str, TrainerState] = {}
         self._learner = Learner(context)
+        self._premises = Premises(self.inputs)
 
     def version_of(self, campaign: str) -> int:  # noqa: ARG002
         """See Rules."""
@@ -40,7 +42,16 @@ class Trainer:
 
     def apply(self, fact: Fact) -> None:
         """See Rules."""
-        self._state(fact.envelope.campaign).apply(fact)
+        for one in self._premises.take(fact):
+            self._state(one.envelope.campaign).apply(one)
+
+    def refused(self) -> Sequence[tuple[Fact, str]]:
+        """See Rules."""
+        return self._premises.refused()
+
+    def held(self) -> Sequence[tuple[Fact, str]]:
+        """See Rules."""
+        return list(self._premises.held())
 
     def existing(self, fact: Fact) -> None:
         """See Rules."""

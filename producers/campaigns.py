@@ -14,6 +14,7 @@ from bat_events.deciders.bank import Bank
 from bat_events.deciders.gate import Gate
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.planner import Planner
+from bat_events.deciders.premises import Premises
 from bat_events.deciders.teacher import Teacher
 from bat_events.deciders.versions import pinned_version, refusal
 from bat_events.domain.minimum import shortfall
@@ -129,7 +130,10 @@ def start(context: Context, campaign: str, plan: CampaignPlan, *, benchmark_vers
     event = CampaignStarted(
         plan=plan,
         package_version=__version__,
-        logic=tuple(LogicVersion(name=kind.name, version=kind.version) for kind in LOGIC),
+        logic=(
+            *(LogicVersion(name=kind.name, version=kind.version) for kind in LOGIC),
+            LogicVersion(name=Premises.NAME, version=Premises.VERSION),
+        ),
         benchmark_version=benchmark_version,
     )
     return _publish(context, campaign, event, ROOT_CAUSE, 0)

@@ -10,9 +10,12 @@ from datetime import datetime
 
 from bat_events.deciders.incremental import Follower, follow
 from bat_events.deciders.interface import Decider, Draft
+from bat_events.deciders.premises import Premises, pins
+from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import Cut
 from bat_events.log.interface import Partition
-from bat_events.replay.index import Index
+from bat_events.replay.index import LETTERS, Entry, Index
+from bat_events.replay.parked import parked_by
 
 Position = Mapping[Partition, int]
 
@@ -30,7 +33,7 @@ def within(earlier: Position, later: Position) -> bool:
 def flaw(kind: type[Decider], position: Position, index: Index) -> str | None:
     """Why this cannot be a cut of that decider over this log, in words; None where it can."""
     for (topic, number), offset in sorted(position.items()):
-        if topic not in kind.inputs:
+        if topic not in (*kind.inputs, LETTERS):
             return f"{topic} is no input of {kind.name}/{kind.version}"
         entries = index.partitions.get((topic, number), [])
         at = bisect_left(entries, offset - 1, key=lambda entry: entry.offset)
@@ -45,6 +48,8 @@ class Fold:
 
     def __init__(self, kind: type[Decider], index: Index) -> None:
         self._kind, self._index = kind, index
+        self._parked = parked_by(index.letters, kind.name)
+        self._by_premises = isinstance(index.started.event, CampaignStarted) and pins(index.started.event)
         self._reset()
 
     def _reset(self) -> None:
@@ -54,24 +59,32 @@ class Fold:
         self.newest: datetime | None = None
         self._next: dict[Partition, int] = {}  # list index of the next entry
         self._ids: set[str] = set()
+        self._premises = Premises(self._kind.inputs)
+        self._waiting: set[tuple[Partition, bytes]] = set()  # keys of which a record is parked
 
     def to(self, position: Position) -> None:
-        """Fold up to a position; begins anew where that lies before what was folded."""
-        if not within(self.position, position):
+        """Fold up to a position; begins anew where that lies before what was folded, or lets parked records go on."""
+        if not within(self.position, position) or (self._parked and _read(self.position) != _read(position)):
             self._reset()
         for where in sorted(position):
+            if where[0] == LETTERS:
+                self.position[where] = position[where]
+                continue
             entries = self._index.partitions.get(where, [])
             at = self._next.get(where, 0)
             while at < len(entries) and entries[at].offset < position[where]:
                 entry = entries[at]
                 at += 1
+                if self._left_out(where, entry, _read(position)):
+                    continue
                 if entry.id in self._ids:  # the first committed event of an id wins
                     continue
                 self._ids.add(entry.id)
                 if self.newest is None or entry.time > self.newest:
                     self.newest = entry.time
                 if entry.fact is not None:
-                    self._follower.apply(entry.fact)
+                    for fact in self._premises.take(entry.fact) if self._by_premises else (entry.fact,):
+                        self._follower.apply(fact)
             self._next[where] = at
             self.position[where] = position[where]
 
@@ -80,7 +93,29 @@ class Fold:
         self._required.update((draft.id, draft) for draft in self._follower.fresh())
         return self._required
 
+    def _left_out(self, where: Partition, entry: Entry, read: int) -> bool:
+        """Whether the service had parked this record, had discarded it, or let it wait behind another of its key."""
+        lane = (where, entry.key)
+        if lane in self._waiting:
+            return True
+        letter = self._parked.get((*where, entry.offset))
+        decided = letter is not None and letter.until is not None and letter.until < read
+        if letter is not None and decided and letter.discarded:
+            return True
+        if (letter is not None and not decided) or not entry.event:
+            self._waiting.add(lane)
+            return True
+        return False
+
     def to_end(self) -> None:
         """Fold everything that the log has of this decider's inputs."""
         inputs = {w: e[-1].offset + 1 for w, e in self._index.partitions.items() if w[0] in self._kind.inputs and e}
+        letters = self._index.partitions.get((LETTERS, 0))
+        if self._parked and letters:
+            inputs[(LETTERS, 0)] = letters[-1].offset + 1
         self.to({where: max(offset, self.position.get(where, 0)) for where, offset in inputs.items()})
+
+
+def _read(position: Position) -> int:
+    """How far the dead-letter topic was read at a position."""
+    return position.get((LETTERS, 0), 0)

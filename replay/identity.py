@@ -2,7 +2,7 @@
 
 from bat_events.codec import Fact
 from bat_events.events.ids import ROOT_CAUSE, event_id
-from bat_events.log.topics import BY_NAME
+from bat_events.log.topics import BY_NAME, EVERY_SERVICE
 from bat_events.replay.differences import Kind
 from bat_events.replay.findings import Findings, Side
 from bat_events.replay.index import Entry, Index, upgrades
@@ -23,7 +23,7 @@ def check_identity(index: Index, findings: Findings) -> None:
     for topic in sorted({topic for topic, _ in index.partitions}):
         for entry in index.topic(topic):
             fact = entry.fact
-            if fact is not None and entry.judged and findings.wants(fact):
+            if fact is not None and entry.judged and findings.wants(fact) and not index.ignores(fact):
                 findings.check(NAME, fact, _sides(fact, entry, index, pinned), Kind.ORIGIN)
 
 
@@ -37,9 +37,10 @@ def _sides(fact: Fact, entry: Entry, index: Index, pinned: dict[str, set[int]]) 
     sides: list[Side] = [
         ("ce_id", fact.id, made),
         ("bat_cause", envelope.cause, envelope.cause if root or envelope.cause in index.by_id else "not on the log"),
-        ("bat_logic", writer, BY_NAME[fact.topic].writer),
         ("ce_subject", envelope.subject, entry.key.decode(errors="replace")),
     ]
+    if BY_NAME[fact.topic].writer != EVERY_SERVICE:
+        sides.append(("bat_logic", writer, BY_NAME[fact.topic].writer))
     if writer in pinned:
         versions = sorted(map(str, pinned[writer]))
         sides.append(("bat_logic", version, version if version in versions else " or ".join(versions)))

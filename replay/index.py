@@ -4,26 +4,33 @@ Records of other campaigns in the namespace stay as positions and times: a cut c
 a decision's time. For every reader the first committed event of an id wins; later ones are counted as duplicates.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import Protocol
 
 from bat_events.codec import Codec, Fact
-from bat_events.errors import BadEnvelope
+from bat_events.errors import BadEnvelope, DecodeError
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignStarted
+from bat_events.events.dead_letters import DeadLettered
 from bat_events.events.envelope import from_headers, parse_time
 from bat_events.events.promotion import LogicAdopted
 from bat_events.events.rounds import CampaignFinished
 from bat_events.log.interface import Partition, Record
+from bat_events.log.topics import DEAD_LETTERS
 from bat_events.replay.imported import Imported, went_on
+from bat_events.replay.parked import Place, ignored
 from bat_events.replay.source import OtherRecord, ReplayError, Source
+
+LETTERS = DEAD_LETTERS["training"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One record. `fact` is None for an event of another campaign; `judged` entries are compared."""
+    """One record. `fact` is None for an event of another campaign, and for a record that is no `event` at all; `judged`
+    entries are compared."""
 
     offset: int
     id: str
@@ -32,6 +39,7 @@ class Entry:
     key: bytes
     fact: Fact | None
     judged: bool
+    event: bool = True
 
 
 class Known(Protocol):
@@ -66,6 +74,7 @@ class Index:
     by_id: Mapping[str, Entry]  # the campaign's events; the first of an id
     started: Fact
     duplicates: int
+    letters: list[Fact] = field(default_factory=list)  # of every campaign, in the order of the dead-letter topic
     ends: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def topic(self, name: str) -> Iterator[Entry]:
@@ -81,6 +90,19 @@ class Index:
             for entry in self.topic(name):
                 assert entry.fact is not None
                 yield entry.fact
+
+    @cached_property
+    def _ignored(self) -> set[Place]:
+        return ignored(self.letters)
+
+    def ignores(self, fact: Fact) -> bool:
+        """Whether an event does not count: a dead letter says so."""
+        return (fact.topic, fact.partition, fact.offset) in self._ignored
+
+    @property
+    def strays(self) -> int:
+        """How many records are no events."""
+        return sum(not entry.event for entries in self.partitions.values() for entry in entries)
 
     def fact(self, id_: str) -> Fact | None:
         """The campaign's fact of that id."""
@@ -111,20 +133,30 @@ def upgrades(index: Index) -> list[LogicAdopted]:
 def load(source: Source, campaign: str | None) -> Index:
     """Read the source. With campaign None the log must hold exactly one.
 
-    Raises ReplayError where the campaign is not there, and the codec's DecodeError on a record that is no event.
+    Raises ReplayError where the campaign is not there, and the codec's DecodeError on a record that is no event and
+    that no service has parked.
     """
     codec = Codec()
     for text in source.schemas():
         codec.learn(text)
     partitions: dict[Partition, list[Entry]] = {}
+    letters: list[Fact] = []
+    strays: list[DecodeError] = []
     for record in source.records():
         entries = partitions.setdefault((record.topic, record.partition), [])
-        entry = _entry(record, codec, campaign, source.judged)
+        try:
+            entry = _entry(record, codec, campaign, source.judged)
+            if record.topic == LETTERS and isinstance(record, Record):
+                letters.append(codec.decode(record))
+        except DecodeError as error:
+            strays.append(error)
+            entry = _no_event(record)
         if entries and entries[-1].offset >= entry.offset:
             raise ReplayError(
                 f"{record.topic}[{record.partition}]: offset {entry.offset} follows {entries[-1].offset}: not a log's order"
             )
         entries.append(entry)
+    _check_strays(strays, letters)
     chosen, started = _started(partitions, campaign, source.name)
     imported = Imported(codec.decode(record) for record in source.imports())
     if imported.holds(chosen):
@@ -146,6 +178,7 @@ def load(source: Source, campaign: str | None) -> Index:
         by_id=by_id,
         started=started,
         duplicates=duplicates,
+        letters=letters,
     )
     for (topic, number), entries in sorted(partitions.items()):
         index.ends.setdefault(topic, {})[str(number)] = entries[-1].offset + 1
@@ -204,6 +237,24 @@ def _entry(
     )
 
 
+def _no_event(record: Record | OtherRecord) -> Entry:
+    never = datetime.min.replace(tzinfo=UTC)
+    key = record.key if isinstance(record, Record) else b""
+    return Entry(offset=record.offset, id="", campaign="", time=never, key=key, fact=None, judged=False, event=False)
+
+
+def _check_strays(strays: Sequence[DecodeError], letters: Sequence[Fact]) -> None:
+    """Raises the first error about a record that no service has parked; services skip those of the dead-letter topic."""
+    known = {
+        (letter.event.topic, letter.event.partition, letter.event.offset)
+        for letter in letters
+        if isinstance(letter.event, DeadLettered)
+    }
+    for error in strays:
+        if error.topic != LETTERS and (error.topic, error.partition, error.offset) not in known:
+            raise error
+
+
 def _without_fact(entry: Entry) -> Entry:
     return Entry(
         offset=entry.offset,
@@ -213,6 +264,7 @@ def _without_fact(entry: Entry) -> Entry:
         key=entry.key,
         fact=None,
         judged=False,
+        event=entry.event,
     )
 
 

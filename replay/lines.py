@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from bat_events.errors import BadEnvelope
+from bat_events.errors import BadEnvelope, TooLarge
 from bat_events.events.envelope import Cut, format_time, from_headers, parse_cut, parse_time
-from bat_events.log.interface import Partition, Record
+from bat_events.log.interface import MAXIMUM_BYTES, Partition, Record
 from bat_events.replay.source import OtherRecord, ReplayError, Source
 
 Position = Mapping[Partition, int]
@@ -102,9 +102,12 @@ class Line:
 
 
 def line_of(record: Record | OtherRecord) -> Line:
-    """The line of a record. Raises BadEnvelope naming topic, partition and offset."""
+    """The line of a record. Raises TooLarge or BadEnvelope naming topic, partition and offset."""
     if isinstance(record, OtherRecord):
         return other_line(record.topic, record.partition, record.offset, record.id, format_time(record.time))
+    if record.size > MAXIMUM_BYTES:
+        what = f"{record.size:,} bytes; a record has {MAXIMUM_BYTES:,} at most"
+        raise TooLarge(what, topic=record.topic, partition=record.partition, offset=record.offset)
     try:
         envelope = from_headers(record.headers)
     except ValueError as error:

@@ -77,7 +77,7 @@ def _judged(index: Index, findings: Findings) -> list[Fact]:
     found = []
     for topic in sorted({topic for topic, _ in index.partitions}):
         found += [e.fact for e in index.topic(topic) if e.judged and e.fact is not None and findings.wants(e.fact)]
-    return found
+    return [fact for fact in found if not index.ignores(fact)]
 
 
 def _like_cause(fact: Fact, index: Known, names: Sequence[str]) -> list[Side]:
@@ -145,6 +145,8 @@ def _check_steps(index: Index, findings: Findings, judged: Sequence[Fact]) -> No
     outcomes = GroupOutcomes()
     rollouts: dict[tuple[str, int], str] = {}
     for fact in index.facts():
+        if index.ignores(fact):
+            continue
         outcomes.apply(fact)
         if isinstance(fact.event, RolloutCompleted):
             rollouts[(fact.event.group, fact.event.index)] = fact.event.rollout

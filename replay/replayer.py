@@ -46,9 +46,9 @@ _TAKEN = (
 def replay_campaign(source: Source, *, campaign: str | None = None, round: int | None = None) -> ReplayResult:
     """Replay one campaign of a source, or one round of it; `campaign` may be None where the log holds exactly one.
 
-    The log is read once, streaming. Where it is not what its rules and facts give, it is read again, in memory, to say what
-    differs. Raises ReplayError where the campaign or round is not there, LogError where the log cannot be read, and DecodeError
-    naming topic, partition and offset of a record that is no event.
+    The log is read once, streaming. Where it is not what its rules and facts give, or holds dead letters, it is read again, in
+    memory, to say what differs. Raises ReplayError where the campaign or round is not there, LogError where the log cannot be
+    read, and DecodeError naming topic, partition and offset of a record that is no event and that no service has parked.
     """
     try:
         return _streamed(source, campaign, round)
@@ -155,7 +155,15 @@ def _order(difference: Difference) -> tuple[str, str, str, str, str]:
 
 
 def _not_recomputed(index: Index, findings: Findings) -> tuple[NotRecomputed, ...]:
-    return _taken(Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact)))
+    counts = Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact))
+    found = list(_taken(counts))
+    for what, count, why in (
+        ("records that are no events", index.strays, "services parked them: see `bat-events dlq list`"),
+        ("events that do not count", sum(map(index.ignores, index.facts())), "dead letters say so"),
+    ):
+        if count:
+            found.append(NotRecomputed(what=what, count=count, why=why))
+    return tuple(found)
 
 
 def _taken(counts: Counter[str]) -> tuple[NotRecomputed, ...]:

@@ -30,7 +30,7 @@ from bat_events.events.ids import ROOT_CAUSE
 from bat_events.log.interface import Partition
 from bat_events.replay.ids import IdSet
 from bat_events.replay.imported import Imported
-from bat_events.replay.index import started_among
+from bat_events.replay.index import LETTERS, started_among
 from bat_events.replay.lines import OTHER, Line, Positions, lines_of, order_of
 from bat_events.replay.registry import DECIDERS
 from bat_events.replay.source import Source
@@ -105,6 +105,8 @@ class _Stream:
         self._decoders: dict[tuple[str, str], _Decoder] = {}
         self._seen = IdSet()
         streams = lines_of(source)
+        if any(next(lines, None) is not None for (topic, _), lines in streams.items() if topic == LETTERS):
+            raise Mismatch("dead letters say what was left out: that is told in memory")
         control = [w for w in streams if w[0] == "campaign"]
         begun = {where: list(streams[where]) for where in control}
         self.campaign, started = self._find(source.name, campaign, [line for where in control for line in begun[where]])
@@ -148,7 +150,7 @@ class _Stream:
         logics = sorted(f"{k.name}/{pinned_version(event, k.name) or k.version}" for k in NEWEST)
         if any(logic not in DECIDERS for logic in logics):
             raise Mismatch("a decider version is not here")
-        return [StreamWalker(DECIDERS[logic], self.campaign) for logic in logics]
+        return [StreamWalker(DECIDERS[logic], self.campaign, event) for logic in logics]
 
     def run(self) -> Streamed:
         """See the module."""

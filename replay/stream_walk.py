@@ -15,9 +15,11 @@ import fastavro
 from bat_events.codec import Fact, schema_for
 from bat_events.deciders.incremental import follow
 from bat_events.deciders.interface import Decider, Draft
+from bat_events.deciders.premises import Premises, pins
 from bat_events.errors import ConfigurationError
 from bat_events.events.avro import to_avro
 from bat_events.events.base import Event
+from bat_events.events.campaign import CampaignStarted
 from bat_events.log.interface import Partition
 from bat_events.replay.cuts import within
 from bat_events.replay.decisions import same_envelope
@@ -55,13 +57,14 @@ class Mismatch(Exception):
 class StreamWalker:
     """Folds one decider version's inputs and holds its decisions against what is required."""
 
-    def __init__(self, kind: type[Decider], campaign: str) -> None:
+    def __init__(self, kind: type[Decider], campaign: str, started: CampaignStarted) -> None:
         self.kind, self.logic = kind, f"{kind.name}/{kind.version}"
         self.next_cut: Mapping[Partition, int] | None = {}
         """The cut of the next recorded decision; None where there is none."""
         self.decisions = 0
         self.seen_later: set[str] = set()  # decisions that are newer than what is compared
         self._follower = follow(kind, campaign)
+        self._premises = Premises(kind.inputs) if pins(started) else None
         self._folded: dict[Partition, int] = {}
         self._waiting: dict[Partition, deque[tuple[Line, Fact | None, bool]]] = {}
         self._required: dict[str, Draft] = {}
@@ -102,7 +105,8 @@ class StreamWalker:
             self._newest = line.moment
         if fact is not None:
             try:
-                self._follower.apply(fact)
+                for counting in (fact,) if self._premises is None else self._premises.take(fact):
+                    self._follower.apply(counting)
             except ConfigurationError as error:
                 raise ReplayError(str(error)) from None
 

@@ -158,6 +158,48 @@ class LogContract:
             first.commit([], {foreign: 1}, nothing)
         first.close()
 
+    def test_a_record_is_fetched_from_its_place_and_nothing_else_is(self) -> None:
+        self.write([out(WORKER_TOPIC, n) for n in range(3)])
+        log = self.worker()
+        (_, second, _) = self.read(log, 3)
+        assert log.fetch((WORKER_TOPIC, 0), second.offset) == second
+        with pytest.raises(LogError):
+            log.fetch((WORKER_TOPIC, 0), second.offset + 50)
+        log.close()
+
+    def test_a_note_goes_with_its_offset_to_the_next_owner(self) -> None:
+        where = (WORKER_TOPIC, 0)
+        self.write([out(WORKER_TOPIC, n) for n in range(3)])
+        first = self.worker(instance="a")
+        record = self.read(first, 3)[0]
+        assert where in first.gained()
+        assert first.gained() == frozenset()
+        assert first.standing(where) == (0, "")
+        first.commit([], {where: record.offset + 1}, nothing, {where: "letters=1"})
+        first.mark(where, record.offset + 1, "letters=1;try=1:1")
+        assert first.standing(where) == (record.offset + 1, "letters=1;try=1:1")
+        first.close()  # in good order: nobody died of anything
+        second = self.worker(instance="b")
+        again = self.read(second, 2)[0]
+        assert second.standing(where) == (again.offset, "letters=1")
+        second.mark(where, again.offset, "letters=1;try=1:1")
+        second.commit([], {where: again.offset + 1}, nothing)
+        assert second.standing(where) == (again.offset + 1, "")
+        second.close()
+
+    def test_a_reactor_knows_when_everything_committed_was_handed_out(self) -> None:
+        self.write([out("group", n) for n in range(3)])
+        log = self.reactor()
+        self.read(log, 3)
+        log.commit([out("round", 1)], {}, nothing)
+        deadline = time.monotonic() + 30
+        seen = 0
+        while not log.settled():
+            seen += len(log.poll(10, 0.1))
+            assert time.monotonic() < deadline
+        assert seen + len(log.poll(10, 0.1)) == 1
+        log.close()
+
     def test_keeping_alive_takes_no_record(self) -> None:
         self.write([out(WORKER_TOPIC, n) for n in range(4)])
         log = self.worker()

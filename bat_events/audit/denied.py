@@ -20,6 +20,7 @@ from rich.table import Table
 
 from bat_events.errors import ConfigurationError
 from bat_events.log.local_kafka import LocalKafka
+from bat_events.log.local_kafka_config import LOGS_KEPT
 
 NAME = "denied_accesses"
 TITLE = "what the broker denied to whom (from the local broker's authorizer log)"
@@ -53,6 +54,8 @@ class DeniedAccesses:
     rows: tuple[DeniedAccess, ...] = ()
     unread: int = 0
     """Lines that are no denials in the form that is known: a changed broker, or a changed file."""
+    begins: str | None = None
+    """The time of the oldest line, where older files may have been dropped: before it nothing is known."""
 
     def render(self, form: str = "table", *, width: int = 160) -> str:
         """Text that ends in a newline. Raises ConfigurationError on an unknown format."""
@@ -114,7 +117,8 @@ def read(log: Path) -> DeniedAccesses:
     """The denials in an authorizer log and its older files."""
     paths = sorted(path for path in log.parent.glob(f"{log.name}*") if path.is_file())
     found, unread = parse(line for path in paths for line in _lines(path))
-    return DeniedAccesses(observable=True, rows=found, unread=unread)
+    begins = min((row.first for row in found), default=None) if len(paths) > LOGS_KEPT else None
+    return DeniedAccesses(observable=True, rows=found, unread=unread, begins=begins)
 
 
 def parse(lines: Iterable[str]) -> tuple[tuple[DeniedAccess, ...], int]:

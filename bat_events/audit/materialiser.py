@@ -1,7 +1,8 @@
 """Records -> rows: a batch and the offsets it reached are one DuckDB transaction, so a crash loses and doubles nothing.
 
 The first committed event of an id counts; later ones are listed in `duplicates`. A record that is no event is listed
-in `undecodable` and stops nothing. Rows go in as Arrow tables.
+in `undecodable` and stops nothing. Rows go in as Arrow tables. Of a completed rollout its evidence is read from the artefact
+store, so that its receipts are rows too; see audit.evidence.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from bat_events.audit.crossings import crossing_rows
+from bat_events.audit.evidence import RECEIPTS, ROLLOUT_EVIDENCE, ReadArtefact, evidence_rows
 from bat_events.audit.rows import (
     CROSSINGS,
     DUPLICATES,
@@ -43,10 +45,20 @@ _First = tuple[str, int, int, str]
 
 
 class Materialiser:
-    """See the module. `relearn` fetches schemas that were published since; it is called when one is unknown."""
+    """See the module. `relearn` fetches schemas that were published since; it is called when one is unknown.
 
-    def __init__(self, *, codec: Codec, now: Callable[[], datetime], relearn: Callable[[], None] | None = None) -> None:
-        self._codec, self._now, self._relearn = codec, now, relearn
+    `artefact` reads the training plane's store; without it the receipts of rollouts are unread.
+    """
+
+    def __init__(
+        self,
+        *,
+        codec: Codec,
+        now: Callable[[], datetime],
+        relearn: Callable[[], None] | None = None,
+        artefact: ReadArtefact | None = None,
+    ) -> None:
+        self._codec, self._now, self._relearn, self._artefact = codec, now, relearn, artefact
 
     def take(
         self, connection: duckdb.DuckDBPyConnection, records: Sequence[Record], crash: CrashPoint = no_crash
@@ -63,6 +75,7 @@ class Materialiser:
         connection.execute("BEGIN TRANSACTION")
         try:
             new, duplicates = self._first_ones(connection, decoded)
+            evidence, receipts = evidence_rows([fact for _, fact in new], self._artefact)
             if new:
                 _insert(connection, "events", event_rows(new))
                 for cls, group in _by_type(new).items():
@@ -72,6 +85,8 @@ class Materialiser:
                 ("duplicates", DUPLICATES, duplicates),
                 ("undecodable", UNDECODABLE, undecodable),
                 ("crossings", CROSSINGS, crossings),
+                ("rollout_evidence", ROLLOUT_EVIDENCE, evidence),
+                ("receipts", RECEIPTS, receipts),
             ):
                 if rows:
                     _insert(connection, name, pa.Table.from_pylist(rows, schema=schema))

@@ -10,6 +10,9 @@ from importlib import resources
 import duckdb
 
 from bat_events.audit.shape import quote, text, typed_tables
+from bat_events.events.base import event_types
+from bat_events.log.access import PRINCIPALS
+from bat_events.log.topics import BY_NAME, TOPICS
 
 _FORMAT = 1  # raise when rows come out differently though the tables stay the same
 
@@ -30,7 +33,7 @@ def tables_ddl() -> str:
 @cache
 def views_ddl() -> str:
     """Everything that is derived at reading."""
-    return "\n".join([_bodies(), *sql_files("views").values()])
+    return "\n".join([_bodies(), _declared(), *sql_files("views").values()])
 
 
 def _bodies() -> str:
@@ -43,6 +46,20 @@ def _bodies() -> str:
             f"SELECT id, campaign, time, {text(table.event.type_name())} AS type, {body} AS body FROM {table.name}"
         )
     return f"CREATE OR REPLACE VIEW bodies AS {' UNION ALL '.join(parts)};"
+
+
+def _declared() -> str:
+    """What is declared of topics and types, so that queries can hold the log against it."""
+    topics = ", ".join(f"({text(t.name)}, {text(t.writer)}, {text(t.plane)})" for t in TOPICS)
+    types = ", ".join(
+        f"({text(cls.type_name())}, {text(cls.TOPIC)}, {text(BY_NAME[cls.TOPIC].plane)})" for cls in event_types()
+    )
+    writers = ", ".join(f"({text(topic)}, {text(p.name)})" for p in PRINCIPALS for topic in p.writes)
+    return (
+        f"CREATE OR REPLACE VIEW declared_writers AS SELECT * FROM (VALUES {writers}) AS d(topic, writer);\n"
+        f"CREATE OR REPLACE VIEW declared_topics AS SELECT * FROM (VALUES {topics}) AS d(topic, writer, plane);\n"
+        f"CREATE OR REPLACE VIEW declared_types AS SELECT * FROM (VALUES {types}) AS d(type, topic, plane);"
+    )
 
 
 def tables_digest() -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bat_events.cli.common import errors, out, prepare, reading, say, settings_of
-from bat_events.cli.summary import as_json, failure_line, table
+from bat_events.cli.summary import as_json, dead_letter_lines, failure_line, table
 from bat_events.cli.watch import Follower
 from bat_events.errors import ConfigurationError, LogError
 from bat_events.service.context import Context
@@ -73,6 +73,8 @@ def status(ctx: typer.Context, campaign: Name = None, as_data: Annotated[bool, t
         else:
             out.print(table(view))
             if (line := failure_line(view)) is not None:
+                say(line)
+            for line in dead_letter_lines(view):
                 say(line)
 
 

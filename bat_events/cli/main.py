@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from bat_events import __version__
-from bat_events.cli import broker, campaign, demo, log, read, rejudge, replay
+from bat_events.cli import broker, campaign, demo, dlq, log, read, rejudge, replay
 from bat_events.cli.common import bootstrap, environment, errors, make_context, out, say, settings_of
 from bat_events.errors import ConfigurationError
 
@@ -23,6 +23,7 @@ app.add_typer(broker.app, name="broker")
 app.add_typer(broker.topics, name="topics")
 app.add_typer(campaign.app, name="campaign")
 app.add_typer(log.app, name="log")
+app.add_typer(dlq.app, name="dlq")
 app.command("demo")(demo.demo)
 app.command("audit")(read.audit)
 app.command("replay")(replay.replay)

@@ -1,12 +1,14 @@
 """`bat-events audit`: questions to the record."""
 
+import shutil
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from bat_events.cli.common import err, errors, local_broker, say, settings_of
 from bat_events.errors import ConfigurationError
+from bat_events.settings import Settings
 
 
 def audit(
@@ -18,9 +20,15 @@ def audit(
     form: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
     heldout: Annotated[bool, typer.Option("--heldout", help="ask the held-out plane's auditor")] = False,
 ) -> None:
-    """Ask DuckDB about the log: the running auditor answers, or else its file is opened."""
+    """Ask DuckDB about the log: the running auditor answers, or else its file is opened.
+
+    Three names are no SQL: denied_accesses, search (all training-side bytes) and boundary (every check of the boundary).
+    The last two end with 1 where held-out content crossed and with 3 where something could not be observed.
+    """
+    import bat_events.audit.boundary as boundary
     import bat_events.audit.denied as denied
     import bat_events.audit.run as run
+    import bat_events.audit.search.result as search
     from bat_events.audit.file import heldout_home
 
     with errors():
@@ -29,7 +37,8 @@ def audit(
             for query in run.list_queries():
                 params_text = "".join(f" [{param}]" for param in query.params)
                 say(f"{query.name + params_text:34} {query.title}")
-            say(f"{denied.NAME:34} {denied.TITLE}")
+            for other in (denied, search, boundary):
+                say(f"{other.NAME:34} {other.TITLE}")
             return
         if name in (denied.NAME, "denied"):
             found = denied.look(local_broker(settings), settings.bootstrap)
@@ -43,8 +52,39 @@ def audit(
             params[key] = value
         if form not in run.FORMATS:
             raise ConfigurationError(f"--format {form!r}: choose one of {', '.join(run.FORMATS)}")
+        if name in (search.NAME, boundary.NAME):
+            _look_everywhere(settings, name, params, form, heldout=heldout)
         home = heldout_home(settings.home) if heldout else settings.home.absolute()
         result = run.run_query(home, settings.namespace, name=name, sql=sql, params=params)
         print(run.render(result, form, width=None if sys.stdout.isatty() else 160))
         if form == "csv":
             err.print(run.as_of_line(result), highlight=False, markup=False)
+
+
+def _look_everywhere(settings: Settings, name: str, params: dict[str, str], form: str, *, heldout: bool) -> NoReturn:
+    """`audit search` and `audit boundary`."""
+    import bat_events.cli.boundary as cli
+    from bat_events.audit.search.result import FORMATS
+
+    if heldout:
+        raise ConfigurationError(f"audit {name} is about the training plane: leave out --heldout")
+    if set(params) - {"campaign"}:
+        raise ConfigurationError(f"audit {name} has one parameter, campaign")
+    if form not in FORMATS:
+        raise ConfigurationError(f"--format {form!r}: choose one of {', '.join(FORMATS)}")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
+
+    def tell(line: str) -> None:
+        err.print(line, highlight=False, markup=False)
+
+    if name == "boundary":
+        report = cli.boundary(settings, params.get("campaign"), tell)
+        print(report.render(form, width=width), end="")
+        raise typer.Exit(report.exit_code)
+    try:
+        found = cli.search(settings, params.get("campaign"), tell)
+    except cli.NotObservable as error:
+        tell(f"not observable: {error}")
+        raise typer.Exit(3) from None
+    print(found.render(form, width=width), end="")
+    raise typer.Exit(1 if found.found else 3 if found.unread else 0)

@@ -5,6 +5,7 @@ from typing import Any
 from rich.table import Table
 
 from bat_events.deciders.campaign import CampaignView, RoundView
+from bat_events.deciders.dead_letters import BEHIND
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.promotion import CheckpointPromoted
 
@@ -81,6 +82,25 @@ def failure_line(view: CampaignView) -> str | None:
     return f"{where}: most frequent failures, in % of {report.cells} cells: {shown}"
 
 
+def dead_letter_lines(view: CampaignView) -> list[str]:
+    """Why a campaign is halted, what else is parked, and what to do; empty where nothing is."""
+    halting = [letter for letter in view.halted() if letter.event.cause != BEHIND]
+    lines = [
+        f"halted: {letter.event.service} cannot take {letter.place} further ({letter.event.cause}: {letter.event.error})"
+        for letter in halting
+    ]
+    if halting:
+        place = halting[0].place
+        lines.append(
+            f"  look: bat-events dlq show '{place}'; when it is mended: bat-events dlq redrive '{place}'; "
+            f"or give it up: bat-events dlq discard '{place}'"
+        )
+    others = len(view.letters.open()) - len(view.halted())
+    if others:
+        lines.append(f"{others} dead letters that do not halt the campaign: bat-events dlq list")
+    return lines
+
+
 def as_json(view: CampaignView, **more: Any) -> dict[str, Any]:
     """The summary that `--json` writes."""
     finished = view.finished
@@ -90,5 +110,7 @@ def as_json(view: CampaignView, **more: Any) -> dict[str, Any]:
         "best_checkpoint": None if finished is None else finished.best_checkpoint,
         "rounds": rows(view),
         "events": dict(sorted(view.counts.items())),
+        "halted_by": [letter.place for letter in view.halted() if letter.event.cause != BEHIND],
+        "dead_letters": len(view.letters.open()),
         **more,
     }

@@ -14,7 +14,10 @@ from bat_events.cli.common import out, say
 from bat_events.cli.summary import table
 from bat_events.codec import Fact
 from bat_events.deciders.campaign import TOPICS, CampaignView
+from bat_events.deciders.dead_letters import BEHIND
+from bat_events.errors import DecodeError
 from bat_events.events.boundary import EvaluationReported
+from bat_events.events.dead_letters import DeadLettered, Discarded, Redriven
 from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, TargetStagePrescribed
 from bat_events.events.training import ColdStartCompleted, TrainingFailed, TrainingStepCompleted
 from bat_events.log.kafka import KafkaReader
@@ -47,7 +50,10 @@ class Follower:
         """New facts of this campaign, folded."""
         fresh = []
         for record in self._reader.poll(500, timeout_s):
-            fact = self._codec.decode(record)
+            try:
+                fact = self._codec.decode(record)
+            except DecodeError:  # no event: the services that need it say so
+                continue
             if fact.envelope.campaign != self.view.campaign or fact.id in self._ids:
                 continue
             self._ids.add(fact.id)
@@ -91,6 +97,12 @@ def headline(fact: Fact) -> str | None:
         return f"round {event.round} promoted: {'; '.join(event.reasons)}"
     if isinstance(event, CheckpointHeld):
         return f"round {event.round} held: {'; '.join(event.reasons)}"
+    if isinstance(event, DeadLettered) and event.cause != BEHIND:
+        place = f"{event.topic}[{event.partition}]@{event.offset}"
+        what = "parked" if event.waits else "ignores"
+        return f"{event.service} {what} {place} ({event.cause}): {event.error}; `bat-events dlq show '{place}'`"
+    if isinstance(event, Redriven | Discarded):
+        return f"{event.topic}[{event.partition}]@{event.offset} {type(event).__name__.lower()}: {event.reason}"
     if isinstance(event, TrainingFailed):
         return f"training failed in round {event.round} step {event.step}: {event.reason}"
     return None

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from bat_events.deciders.controls import Controls
+from bat_events.deciders.dead_letters import BEHIND, DeadLetters, Letter, OnDeadLetters
 from bat_events.domain.vocabulary import Stage
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.fact import Fact
@@ -22,6 +23,7 @@ TOPICS = (
     "training",
     "boundary.report",
     "promotion",
+    "dead-letter",
 )
 
 
@@ -56,11 +58,15 @@ class CampaignView:
     finished: CampaignFinished | None = None
     newest: datetime | None = None
     counts: dict[str, int] = field(default_factory=dict)
+    letters: DeadLetters = field(default_factory=DeadLetters)
 
     def apply(self, fact: Fact) -> None:
         """Fold one fact of this campaign."""
         self.controls.apply(fact)
         event = fact.event
+        if isinstance(event, OnDeadLetters):
+            self.letters.apply(fact.id, event, key=fact.envelope.subject, campaign=fact.envelope.campaign)
+            return
         name = type(event).__name__
         self.counts[name] = self.counts.get(name, 0) + 1
         if self.newest is None or fact.envelope.time > self.newest:
@@ -114,10 +120,17 @@ class CampaignView:
             return "cancelling"
         return "paused" if self.controls.paused else "open"
 
+    def halted(self) -> list[Letter]:
+        """Parked records under the campaign's own key: services that wait for them wait with the whole campaign."""
+        return [letter for letter in self.letters.open() if letter.event.waits and letter.key == self.campaign]
+
     def doing(self) -> str:
         """What the campaign is at, in words."""
         if self.state != "open":
             return self.state
+        if halted := self.halted():
+            places = ", ".join(dict.fromkeys(letter.place for letter in halted if letter.event.cause != BEHIND))
+            return f"halted by {places}"
         if self.cold_start is None:
             return "cold start"
         if 0 not in self.rounds or self.rounds[0].decision is None:

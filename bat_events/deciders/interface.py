@@ -27,6 +27,8 @@ class Draft:
     cost: Cost | None = None
     version: int | None = None
     """Of the decider that made it, where that is not the one that the campaign began with."""
+    topic: str | None = None
+    """Where it stands, if not on its type's TOPIC: dead letters of the held-out plane."""
 
     @property
     def id(self) -> str:

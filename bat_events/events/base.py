@@ -17,7 +17,14 @@ class Event(Record):
     """An event's body. Subclasses set `TOPIC` and, when a later schema version is added beside, `VERSION`."""
 
     TOPIC: ClassVar[str]
+    HELDOUT_TOPIC: ClassVar[str | None] = None
+    """Where the held-out plane's events of this type stand; None for types that have one topic."""
     VERSION: ClassVar[int] = 1
+
+    @classmethod
+    def topics(cls) -> tuple[str, ...]:
+        """Every topic on which an event of this type may stand."""
+        return (cls.TOPIC,) if cls.HELDOUT_TOPIC is None else (cls.TOPIC, cls.HELDOUT_TOPIC)
 
     @classmethod
     def type_name(cls) -> str:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from bat_events.events.base import Event
-from bat_events.events.types import Digest, NonNegative, Seq
+from bat_events.events.types import Digest, NonNegative, Positive, Seq, Unit
 
 
 class SharedTextDeclared(Event):
@@ -33,4 +33,16 @@ class HeldoutNgramsPublished(Event):
     windows: Seq[Digest] = Field(description="keyed 64-bit hashes, sorted, little-endian, sealed")
     window_count: NonNegative
     sketches: Seq[Digest] = Field(description="128 minima of 32 bits a text, little-endian, sealed")
+    sketch_count: NonNegative
+
+
+class HeldoutMeaningsPublished(Event):
+    """Keyed sketches of what held-out sentences mean, for the gate's optional check; never text, never a vector."""
+
+    TOPIC: ClassVar[str] = "boundary.fingerprint"
+    rule_version: NonNegative
+    model: Digest = Field(description="SHA-256 of the embedding model's name")
+    dimensions: Positive = Field(description="numbers in one of its vectors")
+    similar: Unit = Field(description="estimated cosine from which a text is too near, rounded to 1e-4")
+    sketches: Seq[Digest] = Field(description="1,024 signs under a keyed projection a sentence, sealed")
     sketch_count: NonNegative

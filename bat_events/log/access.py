@@ -8,10 +8,19 @@ groups and transactional ids are those of its own names: `N` stands for `NAMESPA
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from bat_events.log.topics import BY_NAME, IMPORT_TOPIC, SCHEMA_TOPIC, SEAL_TOPIC, TOPICS, broker_name, check_namespace
+from bat_events.log.topics import (
+    BY_NAME,
+    DEAD_LETTERS,
+    IMPORT_TOPIC,
+    SCHEMA_TOPIC,
+    SEAL_TOPIC,
+    TOPICS,
+    broker_name,
+    check_namespace,
+)
 
 Resource = Literal["TOPIC", "GROUP", "TRANSACTIONAL_ID"]
 Pattern = Literal["LITERAL", "PREFIXED"]
@@ -39,6 +48,8 @@ class Principal:
     plane: Literal["training", "heldout"] = "training"
     names: tuple[str, ...] = ()
     """Groups and transactional ids beside its own name."""
+    parks: bool = True
+    """Whether it parks what it cannot take further; a notary reads raw records and takes none further."""
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -58,7 +69,7 @@ class Principal:
         return topic in self.writes
 
 
-PRINCIPALS: tuple[Principal, ...] = (
+_DECLARED: tuple[Principal, ...] = (
     Principal(
         name="bank",
         does="asks for practice states and says which are ready",
@@ -150,6 +161,7 @@ PRINCIPALS: tuple[Principal, ...] = (
         kind="worker",
         reads=OPEN_TOPICS,
         writes=(SEAL_TOPIC,),
+        parks=False,
     ),
     Principal(
         name="heldout-notary",
@@ -158,6 +170,7 @@ PRINCIPALS: tuple[Principal, ...] = (
         plane="heldout",
         reads=("round", *HELDOUT_TOPICS),
         writes=("heldout.seal",),
+        parks=False,
     ),
     Principal(
         name="campaign",
@@ -165,6 +178,21 @@ PRINCIPALS: tuple[Principal, ...] = (
         kind="operator",
         reads=("campaign", "round"),
         writes=("campaign",),
+    ),
+    Principal(
+        name="dlq",
+        does="shows dead letters, says which are taken up again or discarded",
+        kind="operator",
+        reads=OPEN_TOPICS,
+        writes=(DEAD_LETTERS["training"],),
+    ),
+    Principal(
+        name="heldout-dlq",
+        does="the same for the held-out plane's",
+        kind="operator",
+        plane="heldout",
+        reads=("campaign", "round", *HELDOUT_TOPICS),
+        writes=(DEAD_LETTERS["heldout"],),
     ),
     Principal(
         name="reader", does="replay, log tail, campaign status, the demo's display", kind="operator", reads=OPEN_TOPICS
@@ -177,6 +205,18 @@ PRINCIPALS: tuple[Principal, ...] = (
         writes=(SCHEMA_TOPIC, IMPORT_TOPIC),
     ),
 )
+
+
+def _with_dead_letters(principal: Principal) -> Principal:
+    """What takes events further can park one, and must learn what became of it: in its own plane's topic only."""
+    if principal.kind not in ("decider", "worker") or not principal.parks:
+        return principal
+    topic = DEAD_LETTERS[principal.plane]
+    reads = principal.reads if topic in principal.reads else (*principal.reads, topic)
+    return replace(principal, reads=reads, writes=(*principal.writes, topic))
+
+
+PRINCIPALS: tuple[Principal, ...] = tuple(_with_dead_letters(principal) for principal in _DECLARED)
 
 BY_PRINCIPAL = {principal.name: principal for principal in PRINCIPALS}
 

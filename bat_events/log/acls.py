@@ -68,6 +68,15 @@ def current_rules(address: Address, namespace: str) -> list[Rule]:
     return sorted(_bindings(AdminClient(client_settings(address), logger=CLIENT_LOGGER), namespace))
 
 
+def rules_over(address: Address, namespace: str) -> list[Rule]:
+    """Every allowing rule of a namespace's users, and whoever's over its topics, sorted. Raises AccessDenied or LogError."""
+    try:
+        return sorted(_bindings(AdminClient(client_settings(address), logger=CLIENT_LOGGER), namespace, everybody=True))
+    except KafkaException as error:
+        check_access(address, kafka_error(error), "read access rules")
+        raise LogError(f"access rules of namespace {namespace} at {address}: {kafka_error(error).str()}") from error
+
+
 def set_password(address: Address, user: str, password: str) -> None:
     """Create a user, or change its password. Raises LogError."""
     admin = AdminClient(client_settings(address), logger=CLIENT_LOGGER)  # kept: its futures end with it
@@ -112,8 +121,11 @@ def _upsertion(user: str, password: str) -> UserScramCredentialUpsertion:
     return UserScramCredentialUpsertion(user, info, password.encode())
 
 
-def _bindings(admin: AdminClient, namespace: str) -> Iterable[Rule]:
-    """The allowing rules of this namespace's users, and the admin's on this namespace's names."""
+def _bindings(admin: AdminClient, namespace: str, *, everybody: bool = False) -> Iterable[Rule]:
+    """The allowing rules of this namespace's users, and the admin's on this namespace's names.
+
+    With `everybody` also those of other users that reach one of its topics.
+    """
     everything = AclBindingFilter(
         ResourceType.ANY,
         None,  # type: ignore[arg-type]
@@ -126,6 +138,10 @@ def _bindings(admin: AdminClient, namespace: str) -> Iterable[Rule]:
     for binding in admin.describe_acls(everything, request_timeout=_CALL_S).result():
         user = binding.principal.removeprefix("User:")
         ours = user.startswith(f"{namespace}.") or (user == ADMIN and binding.name.startswith(f"{namespace}."))
+        if everybody and binding.restype == ResourceType.TOPIC:
+            prefixed = binding.resource_pattern_type == ResourcePatternType.PREFIXED
+            inside = binding.name.startswith(f"{namespace}.")
+            ours = ours or inside or binding.name == "*" or (prefixed and f"{namespace}.".startswith(binding.name))
         if ours and binding.restype != ResourceType.BROKER:
             yield Rule(
                 user=user,

@@ -7,6 +7,9 @@ from typing import Protocol
 Partition = tuple[str, int]
 """(topic without namespace, partition number)."""
 
+MAXIMUM_BYTES = 8 << 20
+"""Key, value and headers of one record together, before compression: topics are made with this limit."""
+
 CrashPoint = Callable[[str], None]
 """Called with the name of a moment at which a process may die; does nothing outside tests."""
 
@@ -22,6 +25,16 @@ class Record:
     value: bytes
     headers: tuple[tuple[str, bytes], ...]
     timestamp_ms: int
+
+    @property
+    def place(self) -> Partition:
+        """Where it stands."""
+        return (self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """Bytes of key, value and headers."""
+        return len(self.key) + len(self.value) + sum(len(name) + len(value) for name, value in self.headers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +70,10 @@ class LogReader(Protocol):
 class ReactorLog(LogReader, Protocol):
     """All partitions of some topics for one service instance, fenced by its transactional id."""
 
+    def settled(self) -> bool:
+        """Whether everything that was committed when this was called has been handed out. Asks the broker."""
+        ...
+
     def committed(self) -> Mapping[Partition, int]:
         """The next offsets that the last committed transaction of this service stands for (0 where none)."""
         ...
@@ -79,6 +96,32 @@ class WorkerLog(LogReader, Protocol):
         """Stay a member of the group while long work runs: no record is taken."""
         ...
 
-    def commit(self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint) -> None:
-        """As ReactorLog.commit; also raises LogError when a partition of `offsets` was taken away meanwhile."""
+    def gained(self) -> frozenset[Partition]:
+        """The partitions that were assigned since this was last asked."""
+        ...
+
+    def standing(self, where: Partition) -> tuple[int, str]:
+        """The committed next offset of a partition (0 where none is) and the note that was committed with it."""
+        ...
+
+    def mark(self, where: Partition, offset: int, note: str) -> None:
+        """Commit a note beside an offset that stays where it is. Leaving in good order, or losing the partition to another
+        member, takes it back; a death does not."""
+        ...
+
+    def fetch(self, where: Partition, offset: int) -> Record:
+        """The record at one place. Raises LogError where none stands there."""
+        ...
+
+    def commit(
+        self,
+        outputs: Sequence[Outgoing],
+        offsets: Mapping[Partition, int],
+        crash: CrashPoint,
+        notes: Mapping[Partition, str] | None = None,
+    ) -> None:
+        """As ReactorLog.commit; also raises LogError when a partition of `offsets` was taken away meanwhile.
+
+        `notes` are committed with their offsets; a partition without one loses the note that it had.
+        """
         ...

@@ -11,9 +11,18 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from bat_events.errors import AccessDenied, FencedError, LogError
-from bat_events.log.cluster import CLIENT_LOGGER, Address, check_access, client_settings
-from bat_events.log.interface import CrashPoint, Outgoing, Partition
-from bat_events.log.kafka_reader import CALL_S, LOOK_S, KafkaReader, Reading, asked, open_consumer, partitions_of
+from bat_events.log.cluster import CLIENT_LOGGER, Address, check_access, client_settings, kafka_error
+from bat_events.log.interface import MAXIMUM_BYTES, CrashPoint, Outgoing, Partition, Record
+from bat_events.log.kafka_reader import (
+    CALL_S,
+    LOOK_S,
+    KafkaReader,
+    Reading,
+    asked,
+    fetch_record,
+    open_consumer,
+    partitions_of,
+)
 from bat_events.log.topics import broker_name, plain_name
 
 __all__ = ["KafkaReactorLog", "KafkaReader", "KafkaWorkerLog", "KafkaWriter", "partitions_of"]
@@ -28,7 +37,9 @@ def _no_crash(_: str) -> None:
 class _Writing:
     """One transaction at a time: outputs, then offsets, then commit."""
 
-    def __init__(self, *, bootstrap: Address, namespace: str, transactional_id: str) -> None:
+    def __init__(
+        self, *, bootstrap: Address, namespace: str, transactional_id: str, queue: Mapping[str, int] | None = None
+    ) -> None:
         self._cluster, self._namespace_out = bootstrap, namespace
         self._doing = f"write as transactional id {namespace}.{transactional_id}"
         self._failures: list[tuple[str, KafkaError]] = []
@@ -40,8 +51,9 @@ class _Writing:
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 2,
-                "message.max.bytes": 8 << 20,
+                "message.max.bytes": MAXIMUM_BYTES,
                 "compression.type": "lz4",
+                **(queue or {}),
             },
             logger=CLIENT_LOGGER,
         )
@@ -86,6 +98,7 @@ class _Writing:
         crash("committed")
 
     def _produce(self, out: Outgoing) -> None:
+        deadline = time.monotonic() + CALL_S
         while True:
             try:
                 self._producer.produce(
@@ -98,8 +111,13 @@ class _Writing:
                     on_delivery=self._delivered,
                 )
                 return
-            except BufferError:  # the queue is full: slow down, lose nothing
-                self._producer.poll(0.5)
+            except BufferError as error:  # the queue is full: slow down, lose nothing
+                if time.monotonic() > deadline:
+                    raise LogError(
+                        f"no place for {len(out.value):,} bytes in the writer's queue for {CALL_S:g} s: Kafka takes "
+                        "nothing, or queue.buffering.max.kbytes is below one record"
+                    ) from error
+                self._producer.poll(0.1)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -148,6 +166,7 @@ class KafkaReactorLog(Reading):
         }
         if len(self._committed) != len(self._partitions):
             raise LogError(f"group {group}: the committed offsets could not be read")
+        self._assigned = set(self._partitions)
         self._unread = set(self._partitions)
         self._assigned = set(self._partitions)
         self._consumer.assign(self._to_kafka(dict.fromkeys(self._partitions, OFFSET_BEGINNING)))
@@ -177,6 +196,9 @@ class KafkaWorkerLog(Reading):
         self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=f"{service}.{instance}")
         self._writer.begin_service()
         self._topic = topic
+        self._service = service
+        self._gained: set[Partition] = set()
+        self._marks: dict[Partition, TopicPartition] = {}  # what takes a mark back
         self.rebalances = 0
         self._consumer.subscribe([broker_name(namespace, topic)], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
@@ -199,8 +221,53 @@ class KafkaWorkerLog(Reading):
             if still:
                 self._consumer.resume(still)
 
+    def gained(self) -> frozenset[Partition]:
+        """See WorkerLog.gained."""
+        found, self._gained = frozenset(self._gained & self._assigned), set()
+        return found
+
+    def standing(self, where: Partition) -> tuple[int, str]:
+        """See WorkerLog.standing."""
+        (wanted,) = self._to_kafka({where: 0})
+        deadline = time.monotonic() + CALL_S
+        while True:
+            try:
+                (known,) = self._consumer.committed([wanted], timeout=LOOK_S)
+                if known.error is None:
+                    return max(known.offset, 0), known.metadata or ""
+                error = known.error
+            except KafkaException as raised:
+                error = kafka_error(raised)
+            check_access(self._address, error, f"read the offsets of {where[0]}")
+            if where not in self._assigned or time.monotonic() > deadline:
+                raise LogError(f"the committed offset of {where[0]}[{where[1]}] cannot be read: {error.str()}")
+            time.sleep(0.1)
+
+    def mark(self, where: Partition, offset: int, note: str) -> None:
+        """See WorkerLog.mark. Where the group is being handed out anew the mark is left out: it counts tries, no more."""
+        before = self._marks.get(where) or self._at(where, offset, self.standing(where)[1])
+        try:
+            self._consumer.commit(offsets=[self._at(where, offset, note)], asynchronous=False)
+        except KafkaException as error:
+            check_access(self._address, kafka_error(error), "commit offsets")
+            return
+        self._marks[where] = before
+
+    def fetch(self, where: Partition, offset: int) -> Record:
+        """See WorkerLog.fetch."""
+        return fetch_record(self._address, self._namespace, where, offset, group=f"{self._service}.fetch")
+
+    def close(self) -> None:
+        """Take back marks, leave the group and free the sockets."""
+        self._unmark(set(self._marks))
+        super().close()
+
     def commit(
-        self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint = _no_crash
+        self,
+        outputs: Sequence[Outgoing],
+        offsets: Mapping[Partition, int],
+        crash: CrashPoint = _no_crash,
+        notes: Mapping[Partition, str] | None = None,
     ) -> None:
         """See WorkerLog.commit."""
         lost = sorted(set(offsets) - self._assigned)
@@ -208,7 +275,21 @@ class KafkaWorkerLog(Reading):
             raise LogError(
                 f"partitions {lost} were given to another member meanwhile: its work stands, ours is dropped"
             )
-        self._writer.write(outputs, self._to_kafka(offsets), self._consumer.consumer_group_metadata(), crash)
+        places = [self._at(where, offset, (notes or {}).get(where, "")) for where, offset in sorted(offsets.items())]
+        self._writer.write(outputs, places, self._consumer.consumer_group_metadata(), crash)
+        for where in offsets:
+            self._marks.pop(where, None)
+
+    def _at(self, where: Partition, offset: int, note: str) -> TopicPartition:
+        name = broker_name(self._namespace, where[0])
+        return TopicPartition(name, where[1], offset, metadata=note) if note else TopicPartition(name, where[1], offset)
+
+    def _unmark(self, places: set[Partition]) -> None:
+        """Whoever gets these partitions next shall not take a good end for a death."""
+        before = [self._marks.pop(where) for where in sorted(places) if where in self._marks]
+        if before:
+            with contextlib.suppress(KafkaException):  # not ours any more: a try too many is counted
+                self._consumer.commit(offsets=before, asynchronous=False)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalances += 1
@@ -216,20 +297,25 @@ class KafkaWorkerLog(Reading):
         added = {(plain_name(self._namespace, tp.topic), tp.partition) for tp in partitions}
         self._assigned |= added
         self._unread |= added
+        self._gained |= added
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalances += 1
         gone = {(plain_name(self._namespace, tp.topic), tp.partition) for tp in partitions}
+        self._unmark(gone)
         self._assigned -= gone
         self._unread -= gone
+        self._gained -= gone
         consumer.incremental_unassign(partitions)
 
 
 class KafkaWriter(_Writing):
-    """A writer without inputs, for producers: one transaction per call."""
+    """A writer without inputs, for producers: one transaction per call. `queue` sets limits of the client's queue."""
 
-    def __init__(self, *, bootstrap: Address, namespace: str, name: str) -> None:
-        super().__init__(bootstrap=bootstrap, namespace=namespace, transactional_id=name)
+    def __init__(
+        self, *, bootstrap: Address, namespace: str, name: str, queue: Mapping[str, int] | None = None
+    ) -> None:
+        super().__init__(bootstrap=bootstrap, namespace=namespace, transactional_id=name, queue=queue)
         self.begin_service()
 
     def publish(self, outputs: Sequence[Outgoing]) -> None:

@@ -73,6 +73,14 @@ class Reading:
         """See LogReader.caught_up."""
         return not self._unread
 
+    def settled(self) -> bool:
+        """See ReactorLog.settled: a consumer of committed records is told the end of what is committed."""
+        for where in sorted(self._assigned):
+            (kafka,) = self._to_kafka({where: 0})
+            if self.positions.get(where, 0) < self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]:
+                return False
+        return True
+
     def close(self) -> None:
         """Leave the group and free the sockets."""
         self._consumer.close()
@@ -167,6 +175,26 @@ def partitions_of(consumer: Consumer, address: Address, namespace: str, topics: 
             time.sleep(0.1)
         found += [(topic, partition) for partition in sorted(metadata.partitions)]
     return found
+
+
+def fetch_record(address: Address, namespace: str, where: Partition, offset: int, *, group: str = "fetch") -> Record:
+    """The committed record at one place. Raises LogError where none stands there, AccessDenied for a forbidden topic."""
+    place = f"{where[0]}[{where[1]}]@{offset}"
+    reader = Reading(open_consumer(address, **{"group.id": group_of(address, namespace, group)}), address, namespace)
+    try:
+        if where not in partitions_of(reader._consumer, address, namespace, [where[0]]):
+            raise LogError(f"{place}: the topic has no such partition")
+        reader._unread = {where}
+        reader._consumer.assign(reader._to_kafka({where: offset}))
+        deadline = time.monotonic() + CALL_S
+        while reader._unread and time.monotonic() < deadline:
+            for record in reader.poll(1, 0.2):
+                if record.offset == offset:
+                    return record
+                raise LogError(f"{place}: no record stands there, the next one is at {record.offset}")
+    finally:
+        reader.close()
+    raise LogError(f"{place}: no record stands there")
 
 
 class KafkaReader(Reading):

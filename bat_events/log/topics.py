@@ -1,4 +1,4 @@
-"""The topics: what they hold, who writes them, how they are partitioned. One writer per topic.
+"""The topics: what they hold, who writes them, how they are partitioned. One writer per topic, but for dead letters.
 
 Names on the broker carry the namespace as a prefix (`demo.bank.state`); everywhere else a topic is named without it.
 Partition counts are fixed when a topic is created, because an event's partition is a function of its key and the count.
@@ -14,6 +14,11 @@ from bat_events.events.base import event_types
 Plane = Literal["training", "heldout", "boundary"]
 
 SCHEMA_TOPIC = "schema"
+DEAD_LETTERS: dict[Literal["training", "heldout"], str] = {"training": "dead-letter", "heldout": "heldout.dead-letter"}
+"""Where the services of a plane put what they cannot take further, and learn what became of it."""
+
+EVERY_SERVICE = "every service of its plane"
+"""In place of a writer: dead letters are the one exception to one writer per topic."""
 SEAL_TOPIC = "seal"
 IMPORT_TOPIC = "import"
 """What an import says about the records that it wrote: of this log, not of the campaign, so no archive and no seal holds it."""
@@ -47,6 +52,8 @@ TOPICS: tuple[TopicSpec, ...] = (
     TopicSpec(name="boundary.report", writer="evaluator", plane="boundary"),
     TopicSpec(name="boundary.fingerprint", writer="evaluator", plane="boundary"),
     TopicSpec(name="promotion", writer="gate"),
+    TopicSpec(name=DEAD_LETTERS["training"], writer=EVERY_SERVICE),
+    TopicSpec(name=DEAD_LETTERS["heldout"], writer=EVERY_SERVICE, plane="heldout"),
     TopicSpec(name=SEAL_TOPIC, writer="notary"),
     TopicSpec(name="heldout.seal", writer="heldout-notary", plane="heldout"),
     TopicSpec(name=IMPORT_TOPIC, writer="admin"),
@@ -86,5 +93,6 @@ def topics_of_events() -> dict[str, list[str]]:
     """Topic -> names of the event types that it carries."""
     table: dict[str, list[str]] = {spec.name: [] for spec in TOPICS}
     for cls in event_types():
-        table[cls.TOPIC].append(cls.__name__)
+        for topic in cls.topics():
+            table[topic].append(cls.__name__)
     return table

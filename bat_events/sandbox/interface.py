@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from bat_events.errors import Unable
+
 Language = Literal["python", "bash"]
 
 # "exited": ran to its end, whatever the exit code. The others were cut short by the runtime, for that reason.
@@ -60,7 +62,7 @@ class SandboxFault(RuntimeError):
     """The infrastructure failed: no fault of the policy. The rollout is missing and must not be scored."""
 
 
-class SandboxUnavailable(SandboxFault):
+class SandboxUnavailable(SandboxFault, Unable):
     """No isolation on this machine: the message says what to install. Nothing is ever run bare."""
 
 

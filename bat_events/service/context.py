@@ -1,5 +1,6 @@
 """What a service of this process is built from: settings, broker, codec, stores, secrets, status."""
 
+import contextlib
 import os
 import secrets
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from bat_events.artifacts import ArtifactStore
 from bat_events.codec import Codec, Fact
-from bat_events.errors import LogError
+from bat_events.errors import DecodeError, ImpossibleEvent, LogError
 from bat_events.events.campaign import CampaignStarted
 from bat_events.log.access import user_of
 from bat_events.log.admin import learn_schemas, list_topics
@@ -32,6 +33,14 @@ def secret(home: Path, name: str) -> bytes:
     with os.fdopen(descriptor, "w") as file:
         file.write(secrets.token_hex(32))
     return bytes.fromhex(path.read_text().strip())
+
+
+def existing_secret(home: Path, name: str) -> bytes | None:
+    """A secret of this home where there is one: who only reads makes none."""
+    try:
+        return bytes.fromhex((home / "secrets" / name).read_text().strip())
+    except (OSError, ValueError):
+        return None
 
 
 def sign_in(settings: Settings, bootstrap: str, principal: str) -> Address:
@@ -83,26 +92,27 @@ class Context:
         return secret(self.settings.home.absolute(), name)
 
     def read_all(self, topic: str) -> list[Fact]:
-        """Every committed event of a small topic now, duplicates dropped."""
+        """Every committed event of a small topic now, duplicates dropped. Records that are no events are left out."""
         reader = KafkaReader(bootstrap=self.bootstrap, namespace=self.settings.namespace, topics=[topic])
         facts: dict[str, Fact] = {}
         try:
             while not reader.caught_up():
                 for record in reader.poll(500, 0.2):
-                    fact = self.codec.decode(record)
-                    facts.setdefault(fact.id, fact)
+                    with contextlib.suppress(DecodeError):  # who consumes the topic parks it
+                        fact = self.codec.decode(record)
+                        facts.setdefault(fact.id, fact)
         finally:
             reader.close()
         return list(facts.values())
 
     def campaign(self, campaign: str) -> CampaignStarted:
-        """How a campaign began. Raises LogError when it is not on the log."""
+        """How a campaign began. Raises ImpossibleEvent when it did not: whatever belongs to it was true before its time."""
         if campaign not in self._campaigns:
             for fact in self.read_all("campaign"):
                 if isinstance(fact.event, CampaignStarted):
                     self._campaigns.setdefault(fact.envelope.campaign, fact.event)
         if campaign not in self._campaigns:
-            raise LogError(f"campaign {campaign} never began in namespace {self.settings.namespace}")
+            raise ImpossibleEvent(f"campaign {campaign} never began in namespace {self.settings.namespace}")
         return self._campaigns[campaign]
 
     @cached_property

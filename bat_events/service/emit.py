@@ -48,7 +48,9 @@ def outgoing(
             f"{draft.event.ce_type()} is only read: write {draft.event.SUCCESSOR.ce_type()} or what follows it"
         )
     body = Codec.encode_body(draft.event)
-    topic = draft.event.TOPIC
+    topic = draft.topic or draft.event.TOPIC
+    if topic not in draft.event.topics():
+        raise ValueError(f"{draft.event.ce_type()} does not belong on {topic}: it stands on {draft.event.topics()}")
     key = draft.key.encode()
     envelope = Envelope(
         id=draft.id,

@@ -6,6 +6,8 @@ exist yet. Steps of one pass:
   2. read a batch, decode it, drop duplicates (the first committed event of an id wins), fold it
   3. ask what is required, leave out what exists, give each decision the cut that was folded
   4. write decisions and consumed offsets in one transaction
+With a box for dead letters, records that are no events are parked by reference and what is behind them in their key waits;
+events that do not count by rule (deciders.premises) are recorded there, once. Without one such records halt the service.
 The machine does no I/O of its own: log, clock, executor and crash points are given.
 """
 
@@ -13,49 +15,21 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Protocol
 
 from bat_events.codec import Codec, Fact
-from bat_events.deciders.incremental import Follower, follow
 from bat_events.deciders.interface import Draft
-from bat_events.deciders.versions import check_versions, pinned_version
-from bat_events.errors import ConfigurationError, HandlerFailed
-from bat_events.events.campaign import CampaignStarted
+from bat_events.errors import BatError, DecodeError, HandlerFailed
 from bat_events.events.envelope import Cut
 from bat_events.log.interface import CrashPoint, Partition, ReactorLog, Record
+from bat_events.service.dead_letters import LOGIC, Cause, DeadLetterBox
 from bat_events.service.emit import outgoing
+from bat_events.service.lanes import Lanes
+from bat_events.service.rules import DeciderRules, Rules
 from bat_events.service.runtime import Clock, Executor, Retryable, RetryPolicy, Status, no_crash
 
+__all__ = ["DeciderRules", "ReactorMachine", "Rules"]
+
 _BATCH = 500
-
-
-class Rules(Protocol):
-    """What one service does, over all campaigns of its namespace."""
-
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    is_decision: ClassVar[bool]
-
-    def version_of(self, campaign: str) -> int:
-        """The version of the rules that decides this campaign."""
-        ...
-
-    def apply(self, fact: Fact) -> None:
-        """Fold one input fact."""
-        ...
-
-    def existing(self, fact: Fact) -> None:
-        """Learn of an own output that the log already holds (at recovery)."""
-        ...
-
-    def emitted(self, drafts: Sequence[Draft]) -> None:
-        """Learn that these own outputs were committed."""
-        ...
-
-    def next_work(self, exists: Callable[[str], bool]) -> Callable[[], Sequence[Draft]] | None:
-        """What to do next, as a call whose result is to be emitted; None when nothing is due."""
-        ...
 
 
 @dataclass
@@ -82,7 +56,11 @@ class ReactorMachine:
         partitions: Mapping[str, int],
         retry: RetryPolicy | None = None,
         crash: CrashPoint = no_crash,
+        box: DeadLetterBox | None = None,
     ) -> None:
+        self._box = box
+        self._lanes = None if box is None else Lanes(box, codec)
+        self._resolved = 0  # how far the dead-letter topic was read for what is folded; 0 while nobody decided anything
         self._rules, self._log, self._codec, self._clock = rules, log, codec, clock
         self._executor, self._status, self._crash = executor, status, crash
         self._partitions = partitions
@@ -99,16 +77,23 @@ class ReactorMachine:
         self._attempt = 0
 
     def step(self, timeout_s: float) -> bool:
-        """One pass. Raises the log's errors, DecodeError for poison, HandlerFailed after the last retry."""
+        """One pass. Raises the log's errors, HandlerFailed after the last retry; without a box DecodeError for poison."""
         if not self._recovered:
             return self._recover(timeout_s)
         if self._job is not None:
             return self._finish_job(timeout_s)
+        self._go_on()
         if self._dirty and self._decide():
             return True
         batch = self._take(timeout_s)
         for record in batch:
             self._fold(record)
+        if self._lanes is not None and not batch:
+            self._report(self._lanes)
+            if self._lanes.drafts:
+                self._emit([])
+                self._say_waiting()
+                return True
         self._dirty = bool(batch)
         self._status.behind = self._dirty
         return self._dirty
@@ -120,12 +105,12 @@ class ReactorMachine:
         return [r for r in self._log.poll(_BATCH, timeout_s) if r.topic in self._input_topics]
 
     def _recover(self, timeout_s: float) -> bool:
+        if self._box is not None:
+            self._box.catch_up()
         committed = self._log.committed()
         for record in self._log.poll(_BATCH, timeout_s):
             if record.topic not in self._input_topics:
-                fact = self._codec.decode(record)
-                self._existing.add(fact.id)
-                self._rules.existing(fact)
+                self._exists(record)
             elif record.offset < committed[(record.topic, record.partition)]:
                 self._fold(record)
             else:
@@ -133,20 +118,83 @@ class ReactorMachine:
         self._status.say(f"recovering: {self._status.events_in:,} events folded")
         if self._log.caught_up():
             self._recovered = True
-            self._status.say("waiting")
+            self._say_waiting()
         return True
 
+    def _exists(self, record: Record) -> None:
+        """Learn of an own output. One that can no longer be read is no event: it is made again where it is still due."""
+        try:
+            fact = self._codec.decode(record)
+        except DecodeError:
+            if self._lanes is None:
+                raise
+            return
+        self._existing.add(fact.id)
+        self._rules.existing(fact)
+
     def _fold(self, record: Record) -> None:
-        fact = self._codec.decode(record)
-        self._seen.offsets[(record.topic, record.partition)] = record.offset + 1
+        fact = self._codec.decode(record) if self._lanes is None else self._lanes.take(record)
+        self._seen.offsets[record.place] = record.offset + 1
         self._status.events_in += 1
+        if fact is not None:
+            self._apply(fact, record)
+
+    def _apply(self, fact: Fact, record: Record | None) -> None:
         if fact.id in self._ids:
             return
         self._ids.add(fact.id)
         if self._seen.newest is None or fact.envelope.time >= self._seen.newest:
             self._seen.newest = fact.envelope.time
             self._seen.traceparent = fact.envelope.traceparent
-        self._rules.apply(fact)
+        try:
+            self._rules.apply(fact)
+        except BatError:
+            raise
+        except Exception as error:
+            self._give_up_on(fact, record, error)
+            raise
+
+    def _give_up_on(self, fact: Fact, record: Record | None, error: Exception) -> None:
+        """The rules broke on a fact and may have folded half of it: park it, so that the next start folds without it."""
+        if self._lanes is None or record is None or not self._recovered:
+            return
+        self._lanes.park(record, Cause.HANDLER_FAILED, f"{type(error).__name__}: {error}", fact=fact)
+        self._seen.offsets[record.place] = record.offset
+        self._emit([])
+
+    # -- dead letters
+
+    def _go_on(self) -> None:
+        """Fold what a person's word lets go on."""
+        if self._box is None or self._lanes is None:
+            return
+        self._box.poll()
+        if not self._box.resolved or self._resolved == self._box.position:
+            return
+        self._resolved = self._box.position
+        for fact in self._lanes.go_on():
+            self._apply(fact, None)
+        self._dirty = True
+
+    def _report(self, lanes: Lanes) -> None:
+        """Record events that do not count; of those that lack something, once it is sure that it is not on the log."""
+        assert self._box is not None
+        for fact, reason in self._rules.refused():
+            lanes.ignore(fact, Cause.IMPOSSIBLE, reason)
+        held = {(f.topic, f.partition, f.offset): (f, lack) for f, lack in self._rules.held()}
+        for letter in self._box.open():
+            place = (letter.event.topic, letter.event.partition, letter.event.offset)
+            if letter.event.cause == Cause.UNFOUNDED and place not in held:
+                lanes.settle(letter)
+        fresh = [item for place, item in held.items() if self._box.letters.of((self._box.service, *place)) is None]
+        if fresh and self._log.settled():
+            for fact, lack in fresh:
+                lanes.ignore(fact, Cause.UNFOUNDED, lack)
+
+    def _say_waiting(self) -> None:
+        self._status.say("waiting" if self._box is None else f"waiting{self._box.remark()}")
+
+    # -- decisions
 
     def _decide(self) -> bool:
         call = self._rules.next_work(self._existing.__contains__)
@@ -198,7 +246,20 @@ class ReactorMachine:
             )
             for draft in fresh
         ]
+        letters = [] if self._lanes is None else list(self._lanes.drafts)
+        outputs += [
+            outgoing(
+                draft,
+                source=f"bat/{self._rules.name}",
+                logic=LOGIC,
+                time=self._clock.now(),
+                partitions=self._partitions,
+            )
+            for draft in letters
+        ]
         self._log.commit(outputs, dict(self._seen.offsets), self._crash)
+        if self._lanes is not None:
+            self._lanes.wrote()
         self._existing.update(draft.id for draft in fresh)
         self._rules.emitted(fresh)
         self._status.events_out += len(fresh)
@@ -208,66 +269,6 @@ class ReactorMachine:
         cut: Cut = {topic: {} for topic in sorted(self._input_topics)}
         for (topic, partition), offset in self._seen.offsets.items():
             cut[topic][partition] = offset
+        if self._box is not None and self._resolved:
+            cut[self._box.topic] = {0: self._resolved}
         return cut
-
-
-class DeciderRules:
-    """Runs a decider for every campaign of a namespace, each in the version that its CampaignStarted pins.
-
-    Facts that are read before a campaign's start are kept until it says which version folds them.
-    """
-
-    is_decision: ClassVar[bool] = True
-
-    def __init__(self, *versions: type[Any]) -> None:
-        self._versions = check_versions(versions)
-        newest = self._versions[max(self._versions)]
-        self.name: str = newest.name
-        self.inputs: tuple[str, ...] = newest.inputs
-        self.outputs: tuple[str, ...] = newest.outputs
-        self._newest = newest
-        self._waiting: dict[str, list[Fact]] = {}
-        self._campaigns: dict[str, Follower] = {}
-
-    def version_of(self, campaign: str) -> int:
-        """See Rules.version_of."""
-        return self._campaigns[campaign].version
-
-    def apply(self, fact: Fact) -> None:
-        """See Rules.apply. Raises ConfigurationError for a campaign that pins a version that is not here."""
-        campaign = fact.envelope.campaign
-        if campaign not in self._campaigns:
-            kind = self._kind(fact)
-            if kind is None:
-                self._waiting.setdefault(campaign, []).append(fact)
-                return
-            self._campaigns[campaign] = follow(kind, campaign)
-            for earlier in self._waiting.pop(campaign, ()):
-                self._campaigns[campaign].apply(earlier)
-        self._campaigns[campaign].apply(fact)
-
-    def _kind(self, fact: Fact) -> type[Any] | None:
-        """The version that folds this fact's campaign; None where it is not known yet."""
-        if not isinstance(fact.event, CampaignStarted):
-            return None if "campaign" in self.inputs else self._newest
-        version = pinned_version(fact.event, self.name)
-        if version is None:
-            return self._newest
-        if version not in self._versions:
-            here = ", ".join(f"{self.name}/{number}" for number in sorted(self._versions))
-            raise ConfigurationError(
-                f"campaign {fact.envelope.campaign} pins {self.name}/{version}, and here are only {here}: run its services "
-                f"with bat-events {fact.event.package_version}"
-            )
-        return self._versions[version]
-
-    def existing(self, fact: Fact) -> None:
-        """A decider needs no memory of its outputs: ids say which exist."""
-
-    def emitted(self, drafts: Sequence[Draft]) -> None:
-        """See `existing`."""
-
-    def next_work(self, exists: Callable[[str], bool]) -> Callable[[], Sequence[Draft]] | None:
-        """See Rules.next_work. Each draft comes up once: what is not committed then is made again after a restart."""
-        due = [d for decider in self._campaigns.values() for d in decider.fresh() if not exists(d.id)]
-        return (lambda: due) if due else None

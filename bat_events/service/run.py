@@ -90,10 +90,18 @@ class StatusFile:
         self._path.unlink(missing_ok=True)
 
 
+def _halted(name: str, error: Exception) -> str:
+    """A halt for the status file, which stands in the open: what a held-out service says stays in its log."""
+    return "halted: see its log" if _heldout(name) else f"halted: {error}"
+
+
+def _heldout(service: str) -> bool:
+    return service in BY_PRINCIPAL and BY_PRINCIPAL[service].plane == "heldout"
+
+
 def log_folder(home: Path, namespace: str, service: str) -> Path:
     """Where a service's logs lie: those of the held-out plane apart, for an error may name what it choked on."""
-    heldout = service in BY_PRINCIPAL and BY_PRINCIPAL[service].plane == "heldout"
-    return (home / "heldout" if heldout else home) / "logs" / namespace
+    return (home / "heldout" if _heldout(service) else home) / "logs" / namespace
 
 
 def run_service(name: str, context: Context, build: Callable[[str, Context], Service]) -> int:
@@ -128,12 +136,12 @@ def run_service(name: str, context: Context, build: Callable[[str, Context], Ser
     except BatError as error:
         logger.error("halted", error=str(error), kind=type(error).__name__)
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        context.status.say(f"halted: {error}")
+        context.status.say(_halted(name, error))
         return HALTED
     except Exception as error:
         logger.exception("halted")
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        context.status.say(f"halted: {error}")
+        context.status.say(_halted(name, error))
         return HALTED
     finally:
         for closer in service.closers if service else []:

@@ -91,7 +91,7 @@ class Status:
 
 
 class Retryable(Exception):
-    """A handler's infrastructure failed in a way that may pass: the event is tried again, then the service halts."""
+    """A handler's infrastructure failed in a way that may pass: the event is tried again, then parked."""
 
 
 class GivenUp(Exception):
@@ -107,6 +107,7 @@ class GivenUp(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """How often a handler is tried and the waits between, in seconds."""
+    """How often a handler is tried, the waits between in seconds, and how often a process may die of one record."""
 
     waits_s: Sequence[float] = (0.5, 2.0, 5.0)
+    deaths: int = 5

@@ -6,10 +6,13 @@ from typing import Protocol
 
 from bat_events.deciders.interface import Decider
 from bat_events.deciders.versions import versions_of
-from bat_events.log.kafka import KafkaReactorLog, KafkaWorkerLog
+from bat_events.log.access import BY_PRINCIPAL
+from bat_events.log.kafka import KafkaReactorLog, KafkaReader, KafkaWorkerLog
+from bat_events.log.topics import DEAD_LETTERS
 from bat_events.service.context import Context
+from bat_events.service.dead_letters import DeadLetterBox
 from bat_events.service.reactor import DeciderRules, ReactorMachine, Rules
-from bat_events.service.runtime import InlineExecutor, SystemClock, ThreadExecutor
+from bat_events.service.runtime import InlineExecutor, RetryPolicy, SystemClock, ThreadExecutor
 from bat_events.service.worker import Handler, WorkerMachine
 
 
@@ -36,6 +39,7 @@ def reactor(context: Context, rules: Rules) -> Service:
     log = KafkaReactorLog(
         bootstrap=context.bootstrap, namespace=context.settings.namespace, service=rules.name, topics=topics
     )
+    box = dead_letters(context, rules.name)
     machine = ReactorMachine(
         rules=rules,
         log=log,
@@ -44,12 +48,23 @@ def reactor(context: Context, rules: Rules) -> Service:
         executor=InlineExecutor() if rules.is_decision else ThreadExecutor(),
         status=context.status,
         partitions=context.partitions,
+        box=box,
     )
-    return Service(machines=[machine], closers=[log.close])
+    return Service(machines=[machine], closers=[log.close, box.close])
+
+
+def dead_letters(context: Context, principal: str, group: str | None = None) -> DeadLetterBox:
+    """The dead letters of a consumer group: on its principal's plane, which no other plane reads."""
+    topic = DEAD_LETTERS[BY_PRINCIPAL[principal].plane]
+    reader = KafkaReader(
+        bootstrap=context.bootstrap, namespace=context.settings.namespace, topics=[topic], group="letters"
+    )
+    return DeadLetterBox(service=group or principal, topic=topic, reader=reader, codec=context.codec)
 
 
 def worker(context: Context, handler: Handler, *, instance: str, group: str | None = None) -> Service:
     """A service that shares one topic with its like."""
+    box = dead_letters(context, handler.name, group)
     log = KafkaWorkerLog(
         bootstrap=context.bootstrap,
         namespace=context.settings.namespace,
@@ -65,8 +80,10 @@ def worker(context: Context, handler: Handler, *, instance: str, group: str | No
         executor=ThreadExecutor(),
         status=context.status,
         partitions=context.partitions,
+        retry=RetryPolicy(deaths=context.settings.service.deaths),
+        box=box,
     )
-    return Service(machines=[machine], closers=[log.close])
+    return Service(machines=[machine], closers=[log.close, box.close])
 
 
 def decider(kind: type[Decider]) -> Builder:

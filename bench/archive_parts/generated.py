@@ -10,9 +10,10 @@ from bat_events.consumers.seal_state import make_seal
 from bat_events.deciders.interface import Draft
 from bat_events.domain.merkle import MerkleTree
 from bat_events.domain.sealing import FIRST_PREVIOUS, Leaves, Range, content_bytes
-from bat_events.domain.vocabulary import Focus, Pool
-from bat_events.events.campaign import CampaignPaused
+from bat_events.domain.vocabulary import Focus, Pool, Track
+from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import Cost
+from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import RolloutCompleted
 from bat_events.log.interface import Outgoing, Partition, Record
 from bat_events.log.topics import BY_NAME
@@ -60,7 +61,7 @@ def _noise(seed: int, size: int) -> bytes:
     return random.Random(seed).randbytes(size)  # token ids and log-probabilities do not compress well
 
 
-def _written(event: RolloutCompleted | CampaignPaused, key: str, number: int, round_: int | None) -> Outgoing:
+def _written(event: RolloutCompleted | CampaignStarted, key: str, number: int, round_: int | None) -> Outgoing:
     cost = Cost(wall_s=random.Random(number).random(), tokens_out=number)  # of varying length, as costs are
     draft = Draft(event=event, campaign=CAMPAIGN, cause=f"{number:032x}", ordinal=0, key=key, round=round_, cost=cost)
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -93,7 +94,10 @@ class GeneratedLog:
         if where[0] == "rollout":
             yield from self._rollouts(where[1])
         if where == ("campaign", 0):
-            out = _written(CampaignPaused(reason="the archive's one event of a campaign"), CAMPAIGN, 0, None)
+            started = CampaignStarted(
+                plan=CampaignPlan(tracks=(Track.SEGMENTATION,)), package_version="0", logic=(), benchmark_version=1
+            )
+            out = _written(started, CAMPAIGN, 0, None)
             yield _record(out, 0, 0, START_MS)
         if where == ("seal", 0):
             yield from self._seals()

@@ -31,7 +31,9 @@ from bat_events.events.boundary import (
     TrackReport,
 )
 from bat_events.events.campaign import CampaignPaused, CampaignResumed, CampaignStarted, LogicVersion
+from bat_events.events.corpus import CorpusBuilt, CorpusScanned
 from bat_events.events.envelope import Cost, Cut
+from bat_events.events.fingerprints import HeldoutNgramsPublished, SharedTextDeclared
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.events.plan import CampaignPlan, GateMode, TargetRule
 from bat_events.events.promotion import (
@@ -84,6 +86,14 @@ def ident(number: int) -> str:
 
 
 START, CANDIDATE = digest(0xA0), digest(0xA1)
+
+
+KNOWN = (
+    LeakageCheck(name="exact_match", passed=True, evidence="2 fingerprints looked for"),
+    LeakageCheck(name="ngram_run", passed=True, evidence="1 runs of 8 words looked for"),
+    LeakageCheck(name="near_duplicate", passed=True, evidence="0 sketches compared"),
+)
+"""What a gate says that was given the fingerprints of `_published`."""
 
 
 class Maker:
@@ -184,6 +194,26 @@ def report(round: int, checkpoint: str, overall: float, against: Sequence[str] =
 TRACKS = (SEGMENTATION, ENHANCEMENT)
 
 
+def _published(log: Maker, began: str) -> None:
+    """Two exact fingerprints and one run of words; their sealed bytes are stand-ins."""
+    shared = SharedTextDeclared(
+        rule_version=1, seed=1, instances=1, texts=(digest(5),), shingles=(digest(6),), shingle_count=1
+    )
+    log.put(shared, began, by="evaluator")
+    ngrams = HeldoutNgramsPublished(
+        rule_version=1, windows=(digest(9),), window_count=1, sketches=(digest(10),), sketch_count=0
+    )
+    log.put(ngrams, began, by="evaluator")
+    log.put(HeldoutFingerprintsPublished(rule_version=1, fingerprints=(digest(7), digest(8))), began, by="evaluator")
+
+
+def _corpus(log: Maker, began: str) -> None:
+    """The cold start's corpus, scanned and cleared."""
+    built = log.put(CorpusBuilt(corpus=digest(0xC0), body=digest(0xC1), rows=10), began, by="trainer")
+    scanned = CorpusScanned(corpus=digest(0xC0), body=digest(0xC1), rows=10, rejected=0, cleared=True, checks=KNOWN)
+    log.put(scanned, built, by="leakage-gate")
+
+
 def _bank(log: Maker, began: str) -> None:
     """States 1 and 2 are admitted, 3 is rejected, 4 cannot be made."""
     for number in (1, 2, 3, 4):
@@ -226,6 +256,7 @@ def _bank(log: Maker, began: str) -> None:
             LeakageCheck(
                 name="canaries", passed=number != 3, evidence="canary in data/note.txt" if number == 3 else ""
             ),
+            *KNOWN,
         )
         verdict = log.put(
             LeakageVerdict(**cell, body=digest(number), cleared=number != 3, checks=checks),
@@ -355,10 +386,11 @@ def campaign(name: str = "c1") -> Maker:
     plan = CampaignPlan(rounds=1, steps_per_round=1, group_size=2)
     started = CampaignStarted(plan=plan, package_version="0.1.0", logic=logic, benchmark_version=1)
     began = log.put(started, ROOT_CAUSE, by="campaign")
-    log.put(HeldoutFingerprintsPublished(rule_version=1, fingerprints=(digest(7), digest(8))), began, by="evaluator")
+    _published(log, began)
     paused = log.put(CampaignPaused(reason="lunch"), began, by="campaign")
     log.put(CampaignResumed(reason="lunch is over"), paused, by="campaign")
     _bank(log, began)
+    _corpus(log, began)
     cold = ColdStartCompleted(
         checkpoint=START,
         corpus=digest(0xC0),

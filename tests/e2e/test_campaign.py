@@ -136,6 +136,18 @@ def test_a_whole_campaign_is_denied_nothing(home: TinyHome, kafka: LocalKafka) -
     assert [row for row in denials.rows if row.principal.startswith(namespaces)] == []
 
 
+def test_no_boundary_check_finds_a_crossing(home: TinyHome) -> None:
+    """The broker is not this home's own, so its denials are not observable from here: hence exit code 3, not 0."""
+    report = json.loads(home.run("audit", "boundary", "--format", "json", code=3))
+    conclusions = {check["name"]: check["conclusion"] for check in report["checks"]}
+    assert {name for name, said in conclusions.items() if said != "clean"} == {"denied_accesses"}
+    looked = {check["name"]: int(check["looked_at"].split()[0]) for check in report["checks"][:-1]}
+    assert (looked["lineage"], looked["search_rollout"] >= 32 + 16, looked["search_checkpoint"] > 0) == (32, True, True)
+    rows = json.loads(home.run("audit", "lineage_receipts", "--format", "json"))
+    calls = [dict(zip(rows["columns"], row, strict=True)) for row in rows["rows"]]
+    assert all(call["code_follows"] and call["evidence"] == "read" for call in calls if call["receipt"] is not None)
+
+
 def test_the_heldout_plane_has_an_audit_file_of_its_own(home: TinyHome) -> None:
     ask = ("--format", "json", "--sql", "SELECT type, count(*) FROM events WHERE topic LIKE 'heldout%' GROUP BY type")
     found = sorted(json.loads(home.run("audit", "--heldout", *ask))["rows"])

@@ -13,14 +13,17 @@ from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Decider, Draft
 from bat_events.deciders.old.bank import BankV1
 from bat_events.deciders.old.planner import PlannerV1
+from bat_events.deciders.premises import Premises, impossible
 from bat_events.deciders.versions import NEWEST, versions_of
 from bat_events.domain.vocabulary import Track
+from bat_events.errors import DecodeError
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted, LogicVersion
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.events.plan import CampaignPlan, EvaluationPlan, PoolSizes
 from bat_events.log.interface import CrashPoint, Outgoing, Partition, Record
 from bat_events.log.topics import TOPICS
+from bat_events.service.dead_letters import DeadLetterBox
 from bat_events.service.emit import outgoing
 from bat_events.service.reactor import DeciderRules, ReactorMachine, Rules
 from bat_events.service.runtime import InlineExecutor, Status
@@ -129,8 +132,20 @@ class ScrambledLog:
         self._store.append(outputs)
         self._store.offsets.setdefault(self._service, {}).update(offsets)
 
+    def settled(self) -> bool:
+        """See ReactorLog.settled."""
+        return self.caught_up()
+
     def close(self) -> None:
         """See LogReader.close."""
+
+
+class _Premises:
+    name, version = Premises.NAME, Premises.VERSION
+
+
+Poison = Callable[[Store, random.Random, int], bool]
+"""Called between turns with the log, randomness and how long nothing happened; may append, and says whether it did."""
 
 
 class Loop:
@@ -145,7 +160,9 @@ class Loop:
         restarts: float = 0.01,
         controls: Mapping[int, Event] | None = None,
         pins: Sequence[type[Decider]] = NEWEST,
+        poison: Poison | None = None,
     ) -> None:
+        self._poison = poison
         self._rng = random.Random(seed)
         self._clock = TickingClock(self._rng)
         self._plan, self._campaign, self._restarts = plan, campaign, restarts
@@ -163,7 +180,10 @@ class Loop:
         started = CampaignStarted(
             plan=self._plan,
             package_version="0",
-            logic=tuple(LogicVersion(name=kind.name, version=kind.version) for kind in self._pins),
+            logic=tuple(
+                LogicVersion(name=kind.name, version=kind.version)
+                for kind in (*self._pins, *((_Premises,) if self._pins is NEWEST else ()))
+            ),
             benchmark_version=1,
         )
         draft = Draft(event=started, campaign=self._campaign, cause=ROOT_CAUSE, ordinal=0, key=self._campaign)
@@ -175,6 +195,8 @@ class Loop:
             self._rng.shuffle(actors)
             for name in actors:
                 idle = 0 if self._act(name) else idle + 1
+            if self._poison is not None and self._poison(self.store, self._rng, idle):
+                idle = 0
             there = sum(len(part) for part in self.store.records.values())
             if records is not None and there >= records:
                 break
@@ -206,7 +228,11 @@ class Loop:
         where = self._rng.choice(waiting)
         record = self.store.records[where][positions.get(where, 0)]
         positions[where] = positions.get(where, 0) + 1
-        drafts = handle(self._codec.decode(record), self._plan)
+        try:
+            fact = self._codec.decode(record)
+        except DecodeError:  # the workers' own parking is tried elsewhere
+            return True
+        drafts = [] if impossible(fact) else handle(fact, self._plan)
         self._publish(name, version, drafts)
         return True
 
@@ -233,7 +259,12 @@ class Loop:
             executor=InlineExecutor(),
             status=Status(service=rules.name),
             partitions=PARTITIONS,
+            box=self._box(rules.name),
         )
+
+    def _box(self, service: str) -> DeadLetterBox:
+        reader = ScrambledLog(self.store, self._rng, f"{service}.letters", ["dead-letter"])
+        return DeadLetterBox(service=service, topic="dead-letter", reader=reader, codec=self._codec)
 
 
 def decode(records: Sequence[Record]) -> list[Fact]:

@@ -8,6 +8,7 @@ from bat_events.benchmark.interface import ItemScore
 from bat_events.codec import Fact
 from bat_events.consumers.trainer_state import TrainerState
 from bat_events.deciders.interface import Draft
+from bat_events.deciders.premises import Premises
 from bat_events.deciders.report import make_report
 from bat_events.domain.canonical import digest, seed63
 from bat_events.domain.evaluation import Cell
@@ -243,6 +244,7 @@ class StatingTrainer:
 
     def __init__(self) -> None:
         self._states: dict[str, TrainerState] = {}
+        self._premises = Premises(self.inputs)
 
     def version_of(self, campaign: str) -> int:  # noqa: ARG002
         """See Rules."""
@@ -250,7 +252,16 @@ class StatingTrainer:
 
     def apply(self, fact: Fact) -> None:
         """See Rules."""
-        self._state(fact.envelope.campaign).apply(fact)
+        for one in self._premises.take(fact):
+            self._state(one.envelope.campaign).apply(one)
+
+    def refused(self) -> Sequence[tuple[Fact, str]]:
+        """See Rules."""
+        return self._premises.refused()
+
+    def held(self) -> Sequence[tuple[Fact, str]]:
+        """See Rules."""
+        return list(self._premises.held())
 
     def existing(self, fact: Fact) -> None:
         """See Rules."""

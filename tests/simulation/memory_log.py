@@ -20,6 +20,7 @@ class Broker:
     epochs: dict[str, int] = field(default_factory=dict)
     members: dict[str, list["MemoryWorkerLog"]] = field(default_factory=dict)
     now_ms: Callable[[], int] = lambda: 0  # what the log stamps its records with
+    notes: dict[tuple[str, Partition], str] = field(default_factory=dict)
 
     def all_partitions(self, topics: Sequence[str]) -> list[Partition]:
         """Every partition of the topics."""
@@ -49,6 +50,10 @@ class Broker:
             member.positions = {}
         for number, tp in enumerate(self.all_partitions([topic]) if members else []):
             owner = number % len(members)  # who keeps a partition keeps its position in it
+            if tp not in held[owner]:
+                for member in members:
+                    member.unmark({tp})
+                members[owner].fresh.add(tp)
             members[owner].positions[tp] = held[owner].get(tp, self.offsets.get((group, tp), 0))
 
 
@@ -71,6 +76,17 @@ class _Reader:
         return all(self.positions[tp] >= len(self.broker.records.get(tp, [])) for tp in self.positions)
 
 
+class MemoryReader(_Reader):
+    """See LogReader: all partitions of some topics."""
+
+    def __init__(self, broker: Broker, topics: Sequence[str]) -> None:
+        self.broker = broker
+        self.positions = dict.fromkeys(broker.all_partitions(topics), 0)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
 class _Writer(_Reader):
     group: str
     _id: str
@@ -80,7 +96,13 @@ class _Writer(_Reader):
         self._epoch = self.broker.epochs.get(self._id, 0) + 1
         self.broker.epochs[self._id] = self._epoch
 
-    def _write(self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint) -> None:
+    def _write(
+        self,
+        outputs: Sequence[Outgoing],
+        offsets: Mapping[Partition, int],
+        crash: CrashPoint,
+        notes: Mapping[Partition, str] | None = None,
+    ) -> None:
         crash("begun")
         crash("produced")
         crash("offsets-sent")
@@ -89,6 +111,7 @@ class _Writer(_Reader):
         self.broker.append(outputs)
         for tp, offset in offsets.items():
             self.broker.offsets[(self.group, tp)] = offset
+            self.broker.notes[(self.group, tp)] = (notes or {}).get(tp, "")
         crash("committed")
 
 
@@ -99,6 +122,10 @@ class MemoryReactorLog(_Writer):
         self.broker, self.group, self._id = broker, service, service
         self._begin()
         self.positions = dict.fromkeys(broker.all_partitions(topics), 0)
+
+    def settled(self) -> bool:
+        """See ReactorLog."""
+        return self.caught_up()
 
     def committed(self) -> Mapping[Partition, int]:
         """See ReactorLog."""
@@ -119,6 +146,8 @@ class MemoryWorkerLog(_Writer):
         self.broker, self.group, self._id, self._topic = broker, service, f"{service}.{instance}", topic
         self._begin()
         self.positions = {}
+        self.fresh: set[Partition] = set()
+        self._marks: dict[Partition, str] = {}
         broker.members.setdefault(service, []).append(self)
         broker.rebalance(service, topic)
 
@@ -129,13 +158,50 @@ class MemoryWorkerLog(_Writer):
     def keep_alive(self) -> None:
         """See WorkerLog."""
 
-    def commit(self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint) -> None:
+    def gained(self) -> frozenset[Partition]:
+        """See WorkerLog."""
+        found, self.fresh = frozenset(self.fresh & set(self.positions)), set()
+        return found
+
+    def standing(self, where: Partition) -> tuple[int, str]:
+        """See WorkerLog."""
+        place = (self.group, where)
+        return self.broker.offsets.get(place, 0), self.broker.notes.get(place, "")
+
+    def mark(self, where: Partition, offset: int, note: str) -> None:
+        """See WorkerLog."""
+        self._marks.setdefault(where, self.broker.notes.get((self.group, where), ""))
+        self.broker.offsets[(self.group, where)] = offset
+        self.broker.notes[(self.group, where)] = note
+
+    def unmark(self, places: set[Partition]) -> None:
+        """Take marks back."""
+        for where in places & set(self._marks):
+            self.broker.notes[(self.group, where)] = self._marks.pop(where)
+
+    def fetch(self, where: Partition, offset: int) -> Record:
+        """See WorkerLog."""
+        for record in self.broker.records.get(where, []):
+            if record.offset == offset:
+                return record
+        raise LogError(f"{where} has no record at {offset}")
+
+    def commit(
+        self,
+        outputs: Sequence[Outgoing],
+        offsets: Mapping[Partition, int],
+        crash: CrashPoint,
+        notes: Mapping[Partition, str] | None = None,
+    ) -> None:
         """See WorkerLog."""
         if not set(offsets) <= set(self.positions):
             raise LogError("partitions were taken away")
-        self._write(outputs, offsets, crash)
+        self._write(outputs, offsets, crash, notes)
+        for where in offsets:
+            self._marks.pop(where, None)
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group in good order."""
+        self.unmark(set(self._marks))
         self.broker.members[self.group].remove(self)
         self.broker.rebalance(self.group, self._topic)

@@ -70,7 +70,7 @@ class Scanner:
 
         Raises ValueError on a value that JSON does not have: it could not be read, so it could not be cleared.
         """
-        fields = tuple(walk(document))
+        fields = walk(document)
         names = sorted({field.names[-1] for field in fields if field.named})
         texts = [field for field in fields if isinstance(field.value, str)]
         joins = list(dict.fromkeys(together(fields)))

@@ -3,7 +3,8 @@
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from bat_events.domain.leakage.views import DIGEST
 
@@ -15,8 +16,7 @@ EDGE = 200
 _NUMBER = re.compile(r"(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One value. `names` are the field names from the root; `named` is false for an item of a list."""
 
     place: Place
@@ -25,19 +25,27 @@ class Field:
     value: object
 
 
-def walk(value: object, place: Place = (), names: tuple[str, ...] = (), named: bool = False) -> Iterator[Field]:
+def walk(value: object) -> list[Field]:
     """Every value, in the document's own order. Raises ValueError on what JSON does not have: it could not be read."""
-    yield Field(place, names, named, value)
+    found: list[Field] = []
+    _walk(value, (), (), False, found)
+    return found
+
+
+def _walk(value: object, place: Place, names: tuple[str, ...], named: bool, found: list[Field]) -> None:
+    found.append(Field(place, names, named, value))
+    if isinstance(value, str):
+        return
     if isinstance(value, Mapping):
         for number, (key, part) in enumerate(value.items()):
             if not isinstance(key, str):
                 where = render(place, None, frozenset())
                 raise ValueError(f"field {number} at {where} is not named by a string: such a document is not JSON")
-            yield from walk(part, (*place, key), (*names, key), True)
+            _walk(part, (*place, key), (*names, key), True, found)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from walk(item, (*place, index), names)
-    elif not (value is None or isinstance(value, bool | int | float | str)):
+            _walk(item, (*place, index), names, False, found)
+    elif not (value is None or isinstance(value, bool | int | float)):
         where = render(place, None, frozenset())
         raise ValueError(f"{type(value).__name__} at {where} cannot be read by the checks: give text, numbers or lists")
 
@@ -58,7 +66,11 @@ def render(place: Place, document: object, hidden: frozenset[str]) -> str:
 
 def together(fields: Sequence[Field]) -> Iterator[str]:
     """The texts that neighbouring fields make: in the document's order, and in that of the numbers in their names."""
-    texts = [field for field in fields if isinstance(field.value, str) and not DIGEST.match(field.value)]
+    texts = [
+        field
+        for field in fields
+        if isinstance(field.value, str) and not (field.value.startswith("sha256 ") and DIGEST.match(field.value))
+    ]
     yield from joins([str(field.value) for field in texts])
     ordered = sorted(texts, key=lambda field: natural(field.place))
     if ordered != texts:
@@ -85,12 +97,12 @@ def joins(texts: Sequence[str]) -> Iterator[str]:
 
 def natural(place: Place) -> tuple[tuple[int, int, str], ...]:
     """A sort key that puts "part 10" after "part 2"."""
-    return tuple(
-        (1, int(piece), "") if piece.isdecimal() else (0, 0, piece)
-        for part in place
-        for piece in _NUMBER.split(str(part))
-        if piece
-    )
+    return tuple([piece for part in place for piece in _pieces(str(part))])
+
+
+@lru_cache(maxsize=10_000)
+def _pieces(part: str) -> tuple[tuple[int, int, str], ...]:
+    return tuple((1, int(piece), "") if piece.isdecimal() else (0, 0, piece) for piece in _NUMBER.split(part) if piece)
 
 
 def _joined(run: Sequence[str]) -> Iterator[str]:

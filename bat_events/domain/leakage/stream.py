@@ -81,9 +81,10 @@ class Reader:
     def lines(self, text: str) -> tuple[Line, ...]:
         """The lines that hold anything, in order."""
         known = self._lines
-        return tuple([known.get(line) or self._line(line) for line in text.splitlines() if line])
+        return tuple([known.get(line) or self.line(line) for line in text.splitlines() if line])
 
-    def _line(self, text: str) -> Line:
+    def line(self, text: str) -> Line:
+        """One line, read anew and kept."""
         found = words(fold(text))
         known = self._words
         read = [known.get(word) or self._word(word) for word in found]
@@ -146,9 +147,10 @@ def runs(hasher: Hasher, words_: Stream) -> tuple[Hashes, Flags, Flags]:
     return found, numeric | ((total >= 0) & (total % _ONE_DIGIT >= TELLING_WORDS)), numeric
 
 
-def shingles(hasher: Hasher, words_: Stream) -> tuple[Hashes, Flags]:
-    """The hash of each run of 3 words, digits masked, and whether it spans no break."""
-    return hasher.runs(words_.hashes, SHINGLE), _sums(words_.counts, SHINGLE) >= 0
+def shingles(hasher: Hasher, words_: Stream, count: int | None = None) -> tuple[Hashes, Flags]:
+    """The hash of each run of 3 words (the first `count` of them), digits masked, and whether it spans no break."""
+    end = None if count is None else count + SHINGLE - 1
+    return hasher.runs(words_.hashes[:end], SHINGLE), _sums(words_.counts[:end], SHINGLE) >= 0
 
 
 def _sums(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:

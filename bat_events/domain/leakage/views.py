@@ -20,19 +20,22 @@ _MINIMUM_DECODED = 6  # bytes
 _MINIMUM_READABLE = 12  # characters of readable text inside other bytes; random bytes hold no such stretch
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]+")
 
-_SUSPECT = re.compile(r"[A-Za-z0-9+/_-]{20}|&#|&[a-z]+;|%[0-9A-Fa-f]{2}|\\[xuU][0-9A-Fa-f]{2}")
-_PAIRS = re.compile(r"(?:\b(?:0x)?[0-9A-Fa-f]{2,3}[\s:,;-]+){6}")  # digits in pairs, or codes
+_SUSPECT = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20}|&#|&[a-z]+;|%[0-9A-Fa-f]{2}|\\[xuU][0-9A-Fa-f]{2}")
+# Digits in pairs, or codes; each with or without 0x before it. Its first character is one that the engine can look for.
+_PAIR = r"[0-9A-Fa-f](?<!\w.)(?:[0-9A-Fa-f]{1,2}|(?<=0)x[0-9A-Fa-f]{2,3})[\s:,;-]+"
+_PAIRS = re.compile(f"{_PAIR}(?:{_PAIR}){{5}}")
 _HUMP = re.compile(r"[a-z0-9][A-Z]")
 # How a file that is no text stands in a document: no encoding of anything.
 DIGEST = re.compile(r"sha256 [0-9a-f]{64}\Z")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9+/_-]+)*={0,2}")
+# Runs are sought from their first letter on (looking back is cheaper than trying each letter of a shorter run).
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9+/_-]+)*={0,2}")
 _MIXED = re.compile(r"[a-z].*[A-Z]|[A-Z].*[a-z]", re.DOTALL)  # as base64 of any text is; paths and names seldom are
 _BASE32 = re.compile(r"[A-Z2-7]{24,}(?:\r?\n[ \t]*[A-Z2-7]+)*={0,6}")
 _HEX = re.compile(
     r"(?:[0-9A-Fa-f]{2}){8,}[0-9A-Fa-f]?|(?:(?:0x|\\x)[0-9A-Fa-f]{2}){8,}"
     r"|(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[\s:,;-]+){7,}(?:0x|\\x)?[0-9A-Fa-f]{2}"
 )
-_CODES = re.compile(r"(?:\d{2,3}[\s,;]+){7,}\d{2,3}")
+_CODES = re.compile(r"\d{2,3}[\s,;]+(?:\d{2,3}[\s,;]+){6,}\d{2,3}")  # a first digit that the engine can look for
 _ESCAPE = re.compile(r"\\x([0-9A-Fa-f]{2})|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[a-z])")
 _HUMPED = re.compile(r"\b\w*[a-z0-9][A-Z]\w*[a-z0-9][A-Z]\w*\b")

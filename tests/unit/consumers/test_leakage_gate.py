@@ -15,6 +15,7 @@ from bat_events.consumers.fingerprints import content_digest
 from bat_events.consumers.leakage_gate import LeakageGate, document
 from bat_events.domain.leakage import CHECKS
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Track
+from bat_events.errors import ConfigurationError
 from bat_events.events.bank import LeakageVerdict, StateSynthesized
 from bat_events.events.plan import EvaluationPlan
 from bat_events.service.runtime import Retryable
@@ -84,6 +85,19 @@ def test_a_secret_in_a_text_file_is_found_and_not_quoted(tmp_path: Path) -> None
     verdict = Scene(tmp_path).verdict(changed(task, files={**task.files, "notes.txt": token.encode()}))
     assert failed(verdict) == ["secrets"]
     assert all(token not in check.evidence for check in verdict.checks)
+
+
+def test_declared_canaries_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = tmp_path / "canaries"
+    declared.write_text("# held-out files carry this\nBAT-canary:7f3e-91ac\n\n")
+    monkeypatch.setenv("BAT_CANARIES", str(declared))
+    scene, task = Scene(tmp_path), practice()
+    assert next(c for c in scene.verdict(task).checks if c.name == "canaries").evidence == "1 canaries looked for"
+    verdict = scene.verdict(changed(task, prompt=f"{task.prompt}\nbat canary 7F3E 91AC"))
+    assert failed(verdict) == ["canaries"]
+    declared.unlink()
+    with pytest.raises(ConfigurationError, match=r"canaries .* cannot be read"):
+        scene.context.settings.canary_strings()
 
 
 def test_without_fingerprints_nothing_is_admitted_and_the_event_is_not_skipped(tmp_path: Path) -> None:

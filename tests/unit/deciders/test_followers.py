@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from bat_events.codec import Codec, Fact
 from bat_events.deciders.incremental import follow
 from bat_events.deciders.interface import Decider, Draft
+from bat_events.deciders.premises import Premises
 from bat_events.deciders.versions import DECIDERS
+from bat_events.events.bank import StateSynthesized
 from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed
 from bat_events.events.promotion import TargetStagePrescribed
+from bat_events.events.rollouts import RewardScored, RolloutCompleted
 from bat_events.events.rounds import EvaluationRequested, RoundCompleted
 from bat_events.replay import ArchiveSource
 from tests.replay.loop import CAMPAIGN, Loop
@@ -57,6 +61,30 @@ def _waits(draft: Draft, folded: Sequence[Fact]) -> bool:
 def test_a_follower_says_what_is_newly_required(plan: str, kind: type[Decider]) -> None:
     for seed, facts in enumerate(interleavings(recorded(plan, kind), kind, 8)):
         assert compare(kind, CAMPAIGN, facts, seed) > 0
+
+
+@every_version
+def test_a_follower_is_given_what_premises_let_through(plan: str, kind: type[Decider]) -> None:
+    """What rests on something comes when that is there, out of its partition's order; what is impossible never does."""
+    lost, held = random.Random(7), 0
+    for seed, facts in enumerate(interleavings(recorded(plan, kind), kind, 6)):
+        premises = Premises(kind.inputs)
+        there = [f for f in facts if not (isinstance(f.event, _FOUNDATIONS) and lost.random() < 0.05)]
+        false = [_impossible(f) for f in there if isinstance(f.event, RewardScored)][:3]
+        counting = [one for fact in [*false, *there] for one in premises.take(fact)]
+        held += len(list(premises.held()))
+        assert len(premises.refused()) == len(false)
+        assert compare(kind, CAMPAIGN, counting, seed) > 0
+    assert held > 0 or not {"rollout", "bank.state"} & set(kind.inputs)
+
+
+_FOUNDATIONS = (RolloutCompleted, StateSynthesized)
+
+
+def _impossible(fact: Fact) -> Fact:
+    event = fact.event
+    assert isinstance(event, RewardScored)
+    return replace(fact, event=event.model_copy(update={"index": event.index + 1}))
 
 
 @pytest.mark.parametrize("kind", DECIDERS.values(), ids=DECIDERS)

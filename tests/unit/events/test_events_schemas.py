@@ -83,6 +83,7 @@ def test_every_version_of_every_boundary_event_is_walked() -> None:
         "bat.EvaluationReported.v1",
         "bat.EvaluationReported.v2",
         "bat.HeldoutFingerprintsPublished.v1",
+        "bat.HeldoutMeaningsPublished.v1",
         "bat.HeldoutNgramsPublished.v1",
         "bat.SharedTextDeclared.v1",
     }

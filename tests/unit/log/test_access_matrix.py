@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -29,7 +30,7 @@ from bat_events.log.access import (
     topics_of,
     user_of,
 )
-from bat_events.log.topics import SCHEMA_TOPIC, TOPICS
+from bat_events.log.topics import DEAD_LETTERS, EVERY_SERVICE, SCHEMA_TOPIC, TOPICS
 
 DOCS = Path(__file__).parents[3] / "docs" / "access.md"
 REACTORS = (Bank, Gate, Planner, Teacher, Trainer)
@@ -38,11 +39,28 @@ WORKERS = (Synthesizer, LeakageGate, CorpusGate, Rollout, Judge, Evaluator, Fing
 
 def test_every_topic_has_the_one_writer_that_topics_names() -> None:
     writers = {spec.name: [p.name for p in PRINCIPALS if p.may_write(spec.name)] for spec in TOPICS}
-    assert writers == {spec.name: [spec.writer] for spec in TOPICS}
+    letters = set(DEAD_LETTERS.values())
+    assert {spec.name for spec in TOPICS if spec.writer == EVERY_SERVICE} == letters
+    assert {topic: by for topic, by in writers.items() if topic not in letters} == {
+        spec.name: [spec.writer] for spec in TOPICS if spec.name not in letters
+    }
+
+
+@pytest.mark.parametrize("plane", ["training", "heldout"])
+def test_dead_letters_are_written_by_the_services_of_their_plane_and_its_operator_only(
+    plane: Literal["training", "heldout"],
+) -> None:
+    topic = DEAD_LETTERS[plane]
+    services = {p.name for p in PRINCIPALS if p.kind in ("decider", "worker") and p.plane == plane and p.parks}
+    operator = "dlq" if plane == "training" else "heldout-dlq"
+    assert {p.name for p in PRINCIPALS if p.may_write(topic)} == services | {operator}
+    assert services <= {p.name for p in PRINCIPALS if p.may_read(topic)}
+    assert {p.plane for p in PRINCIPALS if p.may_write(topic)} == {plane}
+    assert {p.name for p in PRINCIPALS if not p.parks} == {"notary", "heldout-notary"}  # they read raw records
 
 
 def test_every_service_is_a_principal_and_nothing_else_is_but_the_operators() -> None:
-    assert set(BY_PRINCIPAL) - set(SERVICES) == {"campaign", "reader", "admin"}
+    assert set(BY_PRINCIPAL) - set(SERVICES) == {"campaign", "reader", "admin", "dlq", "heldout-dlq"}
     assert set(SERVICES) <= set(BY_PRINCIPAL)
     assert len(BY_PRINCIPAL) == len(PRINCIPALS)
 
@@ -53,15 +71,20 @@ def test_only_the_heldout_plane_touches_heldout_topics() -> None:
     assert (
         touching
         == {p.name for p in PRINCIPALS if p.plane == "heldout"}
-        == {"evaluator", "heldout-auditor", "heldout-notary"}
+        == {"evaluator", "heldout-auditor", "heldout-dlq", "heldout-notary"}
     )
 
 
 @pytest.mark.parametrize("rules_of", REACTORS, ids=lambda kind: kind.name)
 def test_a_reactor_has_what_it_declares_and_no_more(rules_of: type[Planner]) -> None:
     principal = BY_PRINCIPAL[rules_of.name]
-    assert set(principal.writes) == set(rules_of.outputs)
-    assert set(principal.reads) == {*rules_of.inputs, *rules_of.outputs}  # it learns from its outputs which exist
+    letters = DEAD_LETTERS[principal.plane]
+    assert set(principal.writes) == {*rules_of.outputs, letters}
+    assert set(principal.reads) == {
+        *rules_of.inputs,
+        *rules_of.outputs,
+        letters,
+    }  # it learns from its outputs which exist
 
 
 @pytest.mark.parametrize("handler", WORKERS, ids=lambda kind: kind.__name__)
@@ -75,7 +98,9 @@ def test_a_worker_has_no_more_than_its_handlers_declare() -> None:
     declared: dict[str, set[str]] = {}
     for handler in WORKERS:
         declared.setdefault(handler.name, set()).update(handler.outputs)
-    assert declared == {name: set(BY_PRINCIPAL[name].writes) for name in declared}
+    assert declared == {
+        name: set(BY_PRINCIPAL[name].writes) - {DEAD_LETTERS[BY_PRINCIPAL[name].plane]} for name in declared
+    }
 
 
 def test_observers_and_readers_write_nothing() -> None:

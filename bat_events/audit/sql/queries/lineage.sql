@@ -1,8 +1,9 @@
 -- Lineage: everything that a checkpoint was trained on, through all its parents
 -- One row per training row (and one for the cold start): rollout, reward, state, and the verdict that let the state in.
 -- Concludes: every row goes back to an admitted state with a cleared verdict and to a reward that the log holds
--- (complete is yes). Evidence and bodies are artefacts, named by digest; what the cold start saw is its corpus, whose rows
--- stand in no event (complete is empty).
+-- (complete is yes); receipts counts its tool calls, empty where its evidence could not be read. Evidence and bodies are
+-- artefacts, named by digest; what the cold start saw is its corpus, whose rows stand in no event (complete is empty).
+-- lineage_receipts goes on from here to each rollout that was asked for and each receipt.
 -- param checkpoint: the beginning of a checkpoint's digest; the best so far when left out
 -- param campaign: the campaign; the latest one when left out
 WITH RECURSIVE wanted AS (
@@ -20,22 +21,16 @@ WITH RECURSIVE wanted AS (
         SELECT max(q.round) FROM checkpoint_produced q
         WHERE q.campaign = l.campaign AND q.checkpoint = l.parent AND q.round < l.round)
 )
-SELECT l.round, 'rollout' AS kind, t.step, t.slot, r.focus, r.track, t.reward, t.advantage,
-       coalesce(s.cleared AND s.admission_event IS NOT NULL AND r.status = 'scored' AND r.reward = t.reward
-                AND t.state = r.state, false) AS complete,
-       t.rollout, t.state, s.verdict_event, r.reward_event, r.rollout_event, r.evidence, r.judge,
-       s.outcome, s.cleared, s.rank AS admitted_rank, t.pool, t.group_id, t.step_event, l.checkpoint
+SELECT l.round, 'rollout' AS kind, t.step, t.slot, t.focus, t.track, t.reward, t.advantage, t.complete, t.receipts,
+       t.rollout, t.state, t.verdict_event, t.reward_event, t.rollout_event, t.evidence, t.judge,
+       t.outcome, t.cleared, t.rank AS admitted_rank, t.pool, t.group_id, t.step_event, l.checkpoint
 FROM line l
-JOIN (SELECT t.*, p.state FROM training_rows t
-      LEFT JOIN planned_slots p ON p.campaign = t.campaign AND p.round = t.round AND p.step = t.step
-                               AND p.slot = t.slot) t
-  ON t.campaign = l.campaign AND t.round = l.round AND t.step < l.steps AND t.counts
-LEFT JOIN rollout_results r ON r.campaign = t.campaign AND r.rollout = t.rollout
-LEFT JOIN states s ON s.campaign = t.campaign AND s.state = t.state
+JOIN training_lineage t ON t.campaign = l.campaign AND t.round = l.round AND t.step < l.steps AND t.counts
 UNION ALL
-SELECT l.round, 'cold start', NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, NULL, NULL, NULL, c.corpus, c.trainer,
-       NULL, NULL, NULL, NULL, NULL, c.id, l.checkpoint
+SELECT l.round, 'cold start', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, u.verdict_event, NULL, NULL, c.corpus, c.trainer,
+       NULL, u.cleared, NULL, NULL, NULL, c.id, l.checkpoint
 FROM line l JOIN cold_start_completed c ON c.campaign = l.campaign AND c.checkpoint = l.checkpoint
+LEFT JOIN corpus_uses u ON u.campaign = c.campaign AND u.event = c.id
 WHERE l.round = 0
-ORDER BY 1, 3 NULLS FIRST, 4, 10
+ORDER BY 1, 3 NULLS FIRST, 4, 11

@@ -41,3 +41,20 @@ CREATE TABLE crossings (
     permitted BOOLEAN, note VARCHAR
 );
 COMMENT ON TABLE crossings IS 'Every key, header and body field of every record on boundary.* topics, duplicates and undecodable ones too.';
+
+CREATE TABLE rollout_evidence (
+    event VARCHAR, campaign VARCHAR, rollout VARCHAR, evidence VARCHAR, status VARCHAR, detail VARCHAR,
+    receipts BIGINT, files BIGINT, inputs_intact BOOLEAN
+);
+COMMENT ON TABLE rollout_evidence IS 'What the artefact store gave when a rollout was materialised: one row per RolloutCompleted.';
+COMMENT ON COLUMN rollout_evidence.status IS 'read, or unread; then detail says why and what follows is NULL';
+COMMENT ON COLUMN rollout_evidence.files IS 'files of the final workspace';
+
+CREATE TABLE receipts (
+    event VARCHAR, campaign VARCHAR, rollout VARCHAR, "index" BIGINT, engine VARCHAR, language VARCHAR,
+    code_digest VARCHAR, code_bytes BIGINT, code_follows BOOLEAN, exit_code BIGINT, "end" VARCHAR,
+    stdout_bytes BIGINT, stderr_bytes BIGINT, workspace_before VARCHAR, workspace_after VARCHAR, changed_files BIGINT
+);
+COMMENT ON TABLE receipts IS 'One row per tool call of a rollout whose evidence was read; texts stay in the artefact.';
+COMMENT ON COLUMN receipts.event IS 'the RolloutCompleted event';
+COMMENT ON COLUMN receipts.code_follows IS 'whether code_digest is the SHA-256 of the code beside it';
