@@ -15,6 +15,7 @@ from typing import IO, Any
 from bat_events.codec import Codec, Fact
 from bat_events.deciders.incremental import Follower, follow
 from bat_events.deciders.interface import Draft
+from bat_events.deciders.premises import Premises
 from bat_events.deciders.versions import NEWEST
 from bat_events.domain.canonical import digest, seed63
 from bat_events.domain.grouping import rollout_id
@@ -218,7 +219,10 @@ class Generator:
 
     def run(self) -> int:
         """The number of records."""
-        logic = tuple(LogicVersion(name=kind.name, version=kind.version) for kind in NEWEST)
+        logic = (
+            *(LogicVersion(name=kind.name, version=kind.version) for kind in NEWEST),
+            LogicVersion(name=Premises.NAME, version=Premises.VERSION),
+        )
         started = CampaignStarted(plan=self._plan, package_version="0", logic=logic, benchmark_version=3)
         self._emit("campaign", 1, [Draft(event=started, campaign=CAMPAIGN, cause=ROOT_CAUSE, ordinal=0, key=CAMPAIGN)])
         idle = False
