@@ -20,6 +20,7 @@ from bat_events.deciders.versions import NEWEST
 from bat_events.domain.canonical import digest, seed63
 from bat_events.domain.grouping import rollout_id
 from bat_events.domain.vocabulary import Track
+from bat_events.domain.wording import PROGRAMMATIC
 from bat_events.events.bank import LeakageCheck, LeakageVerdict, StateSynthesized, SynthesisRequested
 from bat_events.events.campaign import CampaignStarted, LogicVersion
 from bat_events.events.envelope import Cost, Cut
@@ -66,7 +67,8 @@ def _synthesize(fact: Fact, _: CampaignPlan) -> list[Draft]:
     assert isinstance(event, SynthesisRequested)
     names = ("state", "focus", "track", "outcome", "ordinal", "seed")
     own: dict[str, Any] = {name: digest([name, event.state]) for name in _DIGESTS}
-    made = StateSynthesized(**_place(event, names), benchmark="mini", benchmark_version=3, body_bytes=9600, **own)
+    fixed: dict[str, Any] = {"benchmark": "mini", "benchmark_version": 3, "body_bytes": 9600, "wording": PROGRAMMATIC}
+    made = StateSynthesized(**_place(event, names), **fixed, **own)
     return [_of(fact, made, event.state, cost=Cost(wall_s=0.041, bytes_out=9600))]
 
 
@@ -297,7 +299,7 @@ class _Circumstances:
 
 def generate(folder: Path, *, events: int, response: int, prompt: int, say: Callable[[str], None]) -> Path:
     """The archive of such a campaign, made once: `folder` holds one for each set of arguments. Raises ArchiveError."""
-    target = folder / f"replay-1-{events}-{response}-{prompt}"
+    target = folder / f"replay-2-{events}-{response}-{prompt}"
     if (target / "manifest.json").exists():
         return target
     folder.mkdir(parents=True, exist_ok=True)
