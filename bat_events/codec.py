@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from bat_events.domain.canonical import canonical_json
 from bat_events.errors import BadBody, BadEnvelope, TooLarge, UnknownSchema
-from bat_events.events.avro import schema_of, to_avro
+from bat_events.events.avro import from_avro, schema_of, to_avro
 from bat_events.events.base import Event, event_type, event_versions, newest
 from bat_events.events.envelope import Envelope, from_headers, to_headers
 from bat_events.events.fact import Fact
@@ -75,6 +75,7 @@ class Codec:
 
     def __init__(self) -> None:
         self._schemas: dict[str, Schema] = {}
+        self._known: dict[tuple[str, str], tuple[type[Event], Schema]] = {}
         for path in sorted(schema_folder().glob("*.avsc")):
             schema = make_schema(json.loads(path.read_bytes()))
             self._schemas[schema.digest] = schema
@@ -107,25 +108,20 @@ class Codec:
 
         Raises TooLarge, BadEnvelope, UnknownSchema or BadBody, each with topic, partition and offset.
         """
-        where = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+        where: dict[str, Any] = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
         if record.size > MAXIMUM_BYTES:
-            raise TooLarge(f"{record.size:,} bytes; a record has {MAXIMUM_BYTES:,} at most", **where)  # type: ignore[arg-type]
+            raise TooLarge(f"{record.size:,} bytes; a record has {MAXIMUM_BYTES:,} at most", **where)
         try:
             envelope = from_headers(record.headers)
         except ValueError as error:
-            raise BadEnvelope(str(error), **where) from None  # type: ignore[arg-type]
-        cls = event_type(envelope.type)
-        writer = self._schemas.get(envelope.schema_digest)
-        if cls is None or writer is None:
-            missing = f"type {envelope.type}" if cls is None else f"schema {envelope.schema_digest}"
-            raise UnknownSchema(f"{missing} is not known here: install a newer bat-events", **where)  # type: ignore[arg-type]
-        if writer.ce_type != envelope.type:
-            raise BadBody(f"the schema of {writer.ce_type} is not that of {envelope.type}", **where)  # type: ignore[arg-type]
-        if hashlib.sha256(record.value).hexdigest() != envelope.body_digest:
-            raise BadBody("the body's SHA-256 is not the envelope's: the bytes were changed or cut", **where)  # type: ignore[arg-type]
-        if record.topic not in cls.topics():
-            raise BadEnvelope(f"{envelope.type} does not belong on this topic", **where)  # type: ignore[arg-type]
-        written, event = self._body(cls, writer, record.value, where)
+            raise BadEnvelope(str(error), **where) from None
+        written, event = self.event_of(
+            record.value,
+            ce_type=envelope.type,
+            schema_digest=envelope.schema_digest,
+            body_digest=envelope.body_digest,
+            where=where,
+        )
         return Fact(
             event=event,
             envelope=envelope,
@@ -134,6 +130,33 @@ class Codec:
             offset=record.offset,
             earlier=None if event is written else written,
         )
+
+    def event_of(
+        self, value: bytes, *, ce_type: str, schema_digest: str, body_digest: str, where: dict[str, Any]
+    ) -> tuple[Event, Event]:
+        """The event of a body whose envelope was read: as it was written, and in the newest version.
+
+        `where` holds topic, partition and offset. Raises BadEnvelope, UnknownSchema or BadBody, each with them.
+        """
+        known = self._known.get((ce_type, schema_digest))
+        if known is None:
+            known = self._known[(ce_type, schema_digest)] = self._find(ce_type, schema_digest, where)
+        cls, writer = known
+        if hashlib.sha256(value).hexdigest() != body_digest:
+            raise BadBody("the body's SHA-256 is not the envelope's: the bytes were changed or cut", **where)
+        if where["topic"] not in cls.topics():
+            raise BadEnvelope(f"{ce_type} does not belong on this topic", **where)
+        return self._body(cls, writer, value, where)
+
+    def _find(self, ce_type: str, schema_digest: str, where: dict[str, Any]) -> tuple[type[Event], Schema]:
+        cls = event_type(ce_type)
+        writer = self._schemas.get(schema_digest)
+        if cls is None or writer is None:
+            missing = f"type {ce_type}" if cls is None else f"schema {schema_digest}"
+            raise UnknownSchema(f"{missing} is not known here: install a newer bat-events", **where)
+        if writer.ce_type != ce_type:
+            raise BadBody(f"the schema of {writer.ce_type} is not that of {ce_type}", **where)
+        return cls, writer
 
     def glimpse(self, record: Record) -> Any:
         """For people: what a record's bytes say by the schema that its header names, unchecked; None where nothing can be
@@ -172,6 +195,7 @@ class Codec:
             raise BadBody(f"the writer's schema cannot be read as {cls.__name__}: {error}", **where) from None
         if buffer.tell() != len(value):
             raise BadBody(f"{len(value) - buffer.tell()} bytes trail the {cls.__name__}", **where)
+        from_avro(cls)(data)  # type: ignore[arg-type]
         try:
             written = cls.model_validate(data)
             return written, newest(written)

@@ -12,8 +12,8 @@ from bat_events.benchmark.body import evidence_body
 from bat_events.benchmark.interface import Task
 from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
-from bat_events.consumers.report import cell_of, make_report
 from bat_events.deciders.interface import Draft
+from bat_events.deciders.report import cell_of, make_report
 from bat_events.deciders.versions import pinned_rubric
 from bat_events.domain.canonical import seed63
 from bat_events.domain.evaluation import Cell

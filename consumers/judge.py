@@ -11,42 +11,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bat_events.artifacts import ArtifactError
-from bat_events.benchmark.body import codes_from_body, decode_files, evidence_from_body, key_from_json
+from bat_events.benchmark.body import codes_from_body, evidence_from_body, key_from_json
 from bat_events.benchmark.interface import Evidence, Grade, TextItem
-from bat_events.benchmark.proofs import calls_of
+from bat_events.benchmark.judging import Reward, check_receipts, scored, withheld
 from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
 from bat_events.consumers.chat_model import ChatRefused, ChatStopped, ChatUnavailable, ChatUnusable, Spent
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import pinned_rubric
-from bat_events.domain.canonical import digest
-from bat_events.domain.judging import EVIDENCE, WITH_TEXT, bounded
-from bat_events.domain.receipts import chain_start
-from bat_events.domain.rubric import NEWEST, execution_cap
-from bat_events.domain.scoring import grade_summary, rollout_reward
-from bat_events.domain.vocabulary import Focus, Stage
+from bat_events.domain.judging import WITH_TEXT, bounded
 from bat_events.events.envelope import Cost
-from bat_events.events.rollouts import (
-    RewardScored,
-    RewardWithheld,
-    RolloutCompleted,
-    RubricItem,
-    StageValue,
-    TextScore,
-)
-from bat_events.sandbox.receipts import receipt_faults
+from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, TextScore
 from bat_events.service.context import Context
 from bat_events.service.measure import stopwatch
 from bat_events.service.runtime import Retryable
 
 if TYPE_CHECKING:
     from bat_events.consumers.text_judge import Judged, TextJudge
-
-Reward = RewardScored | RewardWithheld
-
-
-class ReceiptsDoNotFit(ValueError):
-    """Evidence that its signed receipts do not prove: somebody other than the policy changed it, or a worker is broken."""
 
 
 class Judge:
@@ -86,28 +67,6 @@ class Judge:
         ]
 
 
-def _check_receipts(
-    rollout: RolloutCompleted, body: Mapping[str, Any], evidence: Evidence, codes: Sequence[str]
-) -> None:
-    """Raises ReceiptsDoNotFit naming the first thing in which evidence, state and signed receipts do not fit."""
-    start = chain_start(
-        group=rollout.group,
-        rollout=rollout.rollout,
-        body=rollout.body,
-        workspace=digest({"inputs": body["inputs"], "files": body["files"]}),
-    )
-    faults = receipt_faults(
-        rollout,
-        evidence.receipts,
-        codes,
-        evidence.files,
-        start=start,
-        begun=decode_files(body["files"]),
-    )
-    for field, found, wanted in faults:
-        raise ReceiptsDoNotFit(f"{field} is {found!r}, and must be {wanted!r}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A rollout as it was graded by the evidence: what a model may be asked about, and what bounds it."""
@@ -142,7 +101,7 @@ class Judging:
             seen = self._context.store.get_json(rollout.evidence)
             key, evidence = key_from_json(body["key"]), evidence_from_body(seen)
             if rubric > 1 or rollout.receipts is not None:
-                _check_receipts(rollout, body, evidence, codes_from_body(seen))
+                check_receipts(rollout, body, evidence, codes_from_body(seen))
             grade = known.grade(key, evidence, rubric=rubric)
             case = Case(
                 evidence=evidence,
@@ -191,62 +150,3 @@ def askable(event: RewardScored, case: Case) -> list[TextItem]:
         return []
     counts = {i.item for i in case.grade.items if i.applicable and i.score > 0.0 and i.stage in case.grade.reached}
     return [text for text in case.texts if text.item in counts and text.text]
-
-
-def withheld(rollout: RolloutCompleted, reason: str, detail: str) -> RewardWithheld:
-    """A missing reward."""
-    return RewardWithheld(
-        group=rollout.group,
-        rollout=rollout.rollout,
-        index=rollout.index,
-        round=rollout.round,
-        step=rollout.step,
-        slot=rollout.slot,
-        reason=reason,
-        detail=detail,
-    )
-
-
-def scored(
-    rollout: RolloutCompleted, grade: Grade, evidence: Evidence, rubric: int = NEWEST
-) -> RewardScored | RewardWithheld:
-    """The reward of a graded rollout: min(raw, cap), by domain.scoring. A second breach caps it at 0."""
-    calls = [] if evidence.end == "breach" else calls_of(evidence.receipts)
-    summary = grade_summary(grade, rollout.focus)
-    reward = rollout_reward(summary, rollout.focus, calls, rubric=rubric)
-    if reward is None:
-        return withheld(rollout, "incomplete_grade", f"{rollout.focus} needs a score that the grader did not give")
-    raw = summary.overall if rollout.focus is Focus.E2E else summary.scores[Stage(rollout.focus.value)]
-    assert raw is not None
-    return RewardScored(
-        group=rollout.group,
-        rollout=rollout.rollout,
-        index=rollout.index,
-        round=rollout.round,
-        step=rollout.step,
-        slot=rollout.slot,
-        pool=rollout.pool,
-        focus=rollout.focus,
-        reward=reward,
-        raw=raw,
-        cap=execution_cap(rubric, calls),
-        stages=tuple(StageValue(stage=s.stage, score=s.score) for s in summary.stages if s.score is not None),
-        task_score=summary.task_score,
-        items=tuple(
-            RubricItem(
-                item=item.item,
-                stage=item.stage,
-                score=item.score,
-                applicable=item.applicable,
-                proof=item.proof,
-                note=item.note,
-            )
-            for item in grade.items
-        ),
-        failures=grade.failures,
-        evidence=rollout.evidence,
-        judge=EVIDENCE,
-        rubric_version=rubric,
-        model=None,
-        texts=(),
-    )

@@ -5,9 +5,10 @@ It reads the log by itself, so it delays no reward, and what it cannot do costs 
 
 from collections.abc import Sequence
 
+from bat_events.benchmark.judging import Reward
 from bat_events.codec import Fact
 from bat_events.consumers.chat_model import Spent
-from bat_events.consumers.judge import Judging, Reward, askable
+from bat_events.consumers.judge import Judging, askable
 from bat_events.consumers.text_judge import TextJudge
 from bat_events.deciders.interface import Draft
 from bat_events.domain.judging import WITH_TEXT, in_sample

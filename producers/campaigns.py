@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from bat_events import __version__
 from bat_events.codec import Fact
 from bat_events.deciders.interface import Draft
-from bat_events.deciders.versions import newest_logic
+from bat_events.deciders.versions import newest_logic, pinned_version, refusal
 from bat_events.domain.minimum import shortfall
 from bat_events.errors import ConfigurationError, LogError
 from bat_events.events.base import Event
@@ -20,6 +20,7 @@ from bat_events.events.campaign import (
     CampaignPaused,
     CampaignResumed,
     CampaignStarted,
+    LogicUpgraded,
 )
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.events.plan import CampaignPlan
@@ -153,6 +154,23 @@ def resume(context: Context, campaign: str, reason: str) -> Draft:
 def cancel(context: Context, campaign: str, reason: str) -> Draft:
     """End a campaign for good."""
     return _control(context, campaign, CampaignCancelled(reason=reason), ("open", "paused"))
+
+
+def upgrade(context: Context, campaign: str, name: str, version: int, reason: str) -> Draft:
+    """Let a decider go over to another version with the next round that is prescribed.
+
+    Raises LogError for a campaign that is not open, ConfigurationError where that version cannot go on there.
+    """
+    facts = [f for f in context.read_all("campaign") if f.envelope.campaign == campaign]
+    started = next((f.event for f in facts if isinstance(f.event, CampaignStarted)), None)
+    if started is not None:
+        asked = [f.event.version for f in facts if isinstance(f.event, LogicUpgraded) and f.event.decider == name]
+        in_force = asked[-1] if asked else pinned_version(started, name) or 1
+        wrong = refusal(in_force, name, version)
+        if wrong is not None:
+            raise ConfigurationError(f"campaign {campaign}: {wrong}")
+    event = LogicUpgraded(decider=name, version=version, reason=reason)
+    return _control(context, campaign, event, ("open", "paused"))
 
 
 def _control(context: Context, campaign: str, event: Event, allowed: tuple[str, ...]) -> Draft:

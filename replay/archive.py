@@ -27,7 +27,9 @@ from bat_events.log.interface import Partition, Record
 from bat_events.log.topics import BY_NAME, SCHEMA_TOPIC
 from bat_events.replay.archive_format import VERSION as NEWEST
 from bat_events.replay.archive_format import ArchiveError, Other
+from bat_events.replay.archive_lines import archive_lines
 from bat_events.replay.archive_reader import ArchiveReader
+from bat_events.replay.lines import Line, line_of
 from bat_events.replay.source import OtherRecord, open_topics
 
 FORMAT = "bat-events-archive"
@@ -131,6 +133,23 @@ class ArchiveSource:
     def imports(self) -> Sequence[Record]:
         """See Source.imports: an archive holds what stood on the log that was first."""
         return []
+
+    def lines(self) -> dict[Partition, Iterator[Line]]:
+        """The open partitions, each a stream of its own (see replay.lines)."""
+        if self._reader is not None:
+            return archive_lines(self._reader)
+        return {
+            (part.topic, part.partition): map(line_of, _read(self._folder / part.file, part))
+            for part in self.manifest.files
+            if part.topic != SCHEMA_TOPIC
+        }
+
+    def heldout_lines(self, topic: str) -> Iterator[Line]:
+        """The lines of a held-out topic, where the archive was exported with them; nothing where it was not."""
+        if self._reader is None:
+            return iter(())
+        found = archive_lines(self._reader, topics=(topic,))
+        return (line for where in sorted(found) for line in found[where])
 
     def records(self) -> Iterator[Record | OtherRecord]:
         """See Source.records: file by file, streaming."""

@@ -28,7 +28,7 @@ def raw_rows(path: Path, records: int) -> Iterator[Raw]:
             if file.read(len(_HEADER)) != _HEADER:
                 raise ArchiveError(f"{path} does not begin as an archive's file")
             last = -1
-            for rows, data in _blocks(file):
+            for rows, data in blocks(file):
                 for row in split(rows, data):
                     if row[0] <= last:
                         raise ArchiveError(f"{path}: record {row[0]} follows {last}: records are out of order")
@@ -43,7 +43,8 @@ def raw_rows(path: Path, records: int) -> Iterator[Raw]:
         raise ArchiveError(f"{path}: {count} records, the manifest says {records}")
 
 
-def _blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+def blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """(rows, unpacked bytes) of every block after the container's header. Raises ValueError, EOFError or ZstdError."""
     while first := file.read(1):
         rows = _long(file, first)
         size = _long(file, file.read(1))

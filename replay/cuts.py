@@ -8,7 +8,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from datetime import datetime
 
-from bat_events.deciders.interface import Decider
+from bat_events.deciders.incremental import Follower, follow
+from bat_events.deciders.interface import Decider, Draft
 from bat_events.deciders.premises import Premises, pins
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import Cut
@@ -52,7 +53,8 @@ class Fold:
         self._reset()
 
     def _reset(self) -> None:
-        self.decider: Decider = self._kind(self._index.campaign)
+        self._follower: Follower = follow(self._kind, self._index.campaign)
+        self._required: dict[str, Draft] = {}
         self.position: dict[Partition, int] = {}
         self.newest: datetime | None = None
         self._next: dict[Partition, int] = {}  # list index of the next entry
@@ -82,9 +84,14 @@ class Fold:
                     self.newest = entry.time
                 if entry.fact is not None:
                     for fact in self._premises.take(entry.fact) if self._by_premises else (entry.fact,):
-                        self.decider.apply(fact)
+                        self._follower.apply(fact)
             self._next[where] = at
             self.position[where] = position[where]
+
+    def required(self) -> dict[str, Draft]:
+        """What must exist by id: what became required at this position or at an earlier one that was asked about."""
+        self._required.update((draft.id, draft) for draft in self._follower.fresh())
+        return self._required
 
     def _left_out(self, where: Partition, entry: Entry, read: int) -> bool:
         """Whether the service had parked this record, had discarded it, or let it wait behind another of its key."""

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
+from typing import Protocol
 
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Decider, Draft
@@ -24,10 +25,10 @@ from bat_events.events.envelope import format_time
 from bat_events.log.interface import Partition
 from bat_events.replay.cuts import Fold, flaw, position_of, within
 from bat_events.replay.differences import Difference, Kind, Pending, first_field, of_draft, of_fact
-from bat_events.replay.index import Entry, Index
+from bat_events.replay.index import Entry, Index, upgrades
 from bat_events.replay.registry import DECIDERS, DECISION_TOPICS
 
-_UNFINISHED_AT_THE_END = frozenset({"bank"})
+UNFINISHED_AT_THE_END = frozenset({"bank"})
 """Deciders whose work may be open when the campaign is over: states checked too late to be used."""
 
 
@@ -50,7 +51,7 @@ class Walk:
     pending: list[Pending] = field(default_factory=list)
 
 
-def decisions_of(index: Index) -> Mapping[str, list[Entry]]:
+def decisions_of(index: Index) -> dict[str, list[Entry]]:
     """The campaign's recorded decisions by `bat_logic`, each id once."""
     found: dict[str, list[Entry]] = {}
     for topic in sorted(DECISION_TOPICS):
@@ -63,6 +64,10 @@ def decisions_of(index: Index) -> Mapping[str, list[Entry]]:
 def walk_all(index: Index) -> list[Walk]:
     """Every known decider version that decided; one that has decided nothing is still asked what it should have."""
     recorded = decisions_of(index)
+    for name in {upgrade.decider for upgrade in upgrades(index)}:  # one walk through all its versions
+        base = next(logic for logic in _pinned(index) if logic.partition("/")[0] == name)
+        others = [logic for logic in recorded if logic.partition("/")[0] == name and logic != base]
+        recorded.setdefault(base, []).extend(entry for logic in others for entry in recorded.pop(logic))
     names = {logic.partition("/")[0] for logic in recorded}
     silent = {kind for kind in _pinned(index) if kind.partition("/")[0] not in names}
     logics = sorted((set(recorded) | silent) & set(DECIDERS))
@@ -89,6 +94,7 @@ class _Walker:
     def __init__(self, kind: type[Decider], index: Index, entries: Sequence[Entry]) -> None:
         self._kind, self._index, self._entries = kind, index, entries
         self._logic = f"{kind.name}/{kind.version}"
+        self._upgraded = any(upgrade.decider == kind.name for upgrade in upgrades(index))
         self._fold = Fold(kind, index)
         self._unmatched: list[_Decision] = []
         self._done: set[str] = set()  # ids decided at the cuts walked so far, or reported
@@ -152,7 +158,7 @@ class _Walker:
     def _at(self, batch: Sequence[_Decision]) -> None:
         try:
             self._fold.to(batch[0].position)
-            required = {draft.id: draft for draft in self._fold.decider.required()}
+            required = self._fold.required()
         except Exception as error:  # noqa: BLE001  (a changed fact may lead the rules anywhere)
             for decision in batch:
                 self._refused(decision.fact, error)
@@ -195,7 +201,7 @@ class _Walker:
         if recorded is None:
             message = f"must exist at the cut of {beside.id} ({beside.envelope.type}) and is not on the log"
             self._walk.differences.append(of_draft(draft, Kind.MISSING, message, replayed_by=self._logic, time=newest))
-        elif recorded.envelope.logic == self._logic:
+        elif self._is_own(recorded.envelope.logic):
             message = f"was required at the cut of {beside.id} already, but its own cut is later"
             cut = recorded.envelope.cut
             self._differ(
@@ -203,8 +209,14 @@ class _Walker:
             )
             self._done.discard(draft.id)  # it is still to be compared at its own cut
 
+    def _is_own(self, logic: str) -> bool:
+        return logic.partition("/")[0] == self._kind.name if self._upgraded else logic == self._logic
+
     def _compare(self, decision: _Decision, draft: Draft) -> None:
         found = _first_difference(decision, draft)
+        by = f"{self._kind.name}/{draft.version or self._kind.version}"
+        if found is None and decision.fact.envelope.logic != by:
+            found = ("bat_logic", decision.fact.envelope.logic, by)
         if found is not None:
             name, recorded, recomputed = found
             self._differ(decision.fact, Kind.CHANGED, f"{name} is not what the rules give", name, recorded, recomputed)
@@ -225,7 +237,7 @@ class _Walker:
         required: dict[str, Draft] = {}
         try:
             self._fold.to_end()
-            required = {draft.id: draft for draft in self._fold.decider.required()}
+            required = self._fold.required()
         except Exception as error:  # noqa: BLE001  (as above)
             if not self._walk.differences:
                 self._refused(self._index.started, error)
@@ -239,7 +251,7 @@ class _Walker:
                 kind = Kind.CUT
             body = decision.fact.event.model_dump(mode="json")
             self._differ(decision.fact, kind, message, "", body, recomputed)
-        ended = self._index.outcome == "completed" and self._kind.name not in _UNFINISHED_AT_THE_END
+        ended = self._index.outcome == "completed" and self._kind.name not in UNFINISHED_AT_THE_END
         for draft in required.values():
             if draft.id in self._done or self._index.fact(draft.id) is not None:
                 continue
@@ -266,18 +278,12 @@ class _Walker:
 
 def _first_difference(decision: _Decision, draft: Draft) -> tuple[str, object, object] | None:
     envelope = decision.fact.envelope
-    sides = (
-        ("ce_type", decision.fact.event.ce_type(), draft.event.ce_type()),  # recorded in whatever version
-        ("bat_cause", envelope.cause, draft.cause),
-        ("bat_ordinal", envelope.ordinal, draft.ordinal),
-        ("key", decision.entry.key.decode(errors="replace"), draft.key),
-        ("ce_subject", envelope.subject, draft.key),
-        ("bat_round", envelope.round, draft.round),
-        ("ce_source", envelope.source, f"bat/{envelope.logic.partition('/')[0]}"),
-    )
-    for name, recorded, recomputed in sides:
-        if recorded != recomputed:
-            return name, recorded, recomputed
+    recorded_type = decision.fact.event.ce_type()  # recorded in whatever version
+    if recorded_type != draft.event.ce_type():
+        return "ce_type", recorded_type, draft.event.ce_type()
+    other = same_envelope(envelope, decision.entry.key, draft)
+    if other is not None:
+        return other
     if type(decision.fact.event) is type(draft.event):
         left, right = decision.fact.event.model_dump(mode="json"), draft.event.model_dump(mode="json")
         found = first_field(left, right)
@@ -288,6 +294,40 @@ def _first_difference(decision: _Decision, draft: Draft) -> tuple[str, object, o
         if digest != envelope.body_digest:  # equal values in other bytes
             return "bat_digest", envelope.body_digest, digest
     return None
+
+
+class _Circumstances(Protocol):
+    """What an envelope says of a decision that its rules give too."""
+
+    cause: str
+    ordinal: int
+    subject: str
+    round: int | None
+    source: str
+    logic: str
+
+
+def same_envelope(envelope: _Circumstances, key: bytes, draft: Draft) -> tuple[str, object, object] | None:
+    """The first field of a recorded decision's envelope that is not the draft's: name, recorded, recomputed."""
+    text = key.decode(errors="replace")
+    source = f"bat/{envelope.logic.partition('/')[0]}"
+    if (
+        envelope.cause == draft.cause
+        and envelope.ordinal == draft.ordinal
+        and text == draft.key == envelope.subject
+        and envelope.round == draft.round
+        and envelope.source == source
+    ):
+        return None
+    sides = (
+        ("bat_cause", envelope.cause, draft.cause),
+        ("bat_ordinal", envelope.ordinal, draft.ordinal),
+        ("key", text, draft.key),
+        ("ce_subject", envelope.subject, draft.key),
+        ("bat_round", envelope.round, draft.round),
+        ("ce_source", envelope.source, source),
+    )
+    return next(side for side in sides if side[1] != side[2])
 
 
 def _typed(event: Event) -> dict[str, object]:

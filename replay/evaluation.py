@@ -11,7 +11,7 @@ from bat_events.codec import Fact
 from bat_events.events.boundary import ComparatorReport, Effect, EvaluationReported
 from bat_events.events.rounds import EvaluationRequested
 from bat_events.replay.findings import Findings, Side
-from bat_events.replay.index import Index
+from bat_events.replay.index import Index, Known
 
 NAME = "evaluation reports against themselves"
 MEAN_OFF = 1e-4 + 1e-9
@@ -23,10 +23,15 @@ def check_evaluation(index: Index, findings: Findings) -> None:
     for entry in index.topic("boundary.report"):
         fact = entry.fact
         if fact is not None and entry.judged and isinstance(fact.event, EvaluationReported) and findings.wants(fact):
-            findings.check(NAME, fact, list(_sides(fact, fact.event, index)))
+            findings.check(NAME, fact, report_sides(fact, fact.event, index))
 
 
-def _sides(fact: Fact, report: EvaluationReported, index: Index) -> Iterator[Side]:
+def report_sides(fact: Fact, report: EvaluationReported, index: Known) -> list[Side]:
+    """What a report says, beside what follows from the other facts."""
+    return list(_sides(fact, report, index))
+
+
+def _sides(fact: Fact, report: EvaluationReported, index: Known) -> Iterator[Side]:
     cause = index.fact(fact.envelope.cause)
     if cause is None or not isinstance(cause.event, EvaluationRequested):
         yield ("bat_cause", None if cause is None else cause.envelope.type, "an EvaluationRequested")
@@ -58,12 +63,8 @@ def _failures(report: EvaluationReported) -> Iterator[Side]:
         yield (f"failures.{part.stage}:{part.code}.cells", part.cells, min(part.cells, cells.get(part.stage, 0)))
 
 
-def _first_report(index: Index, checkpoint: str) -> EvaluationReported | None:
-    for entry in index.topic("boundary.report"):
-        event = None if entry.fact is None else entry.fact.event
-        if isinstance(event, EvaluationReported) and event.checkpoint == checkpoint:
-            return event
-    return None
+def _first_report(index: Known, checkpoint: str) -> EvaluationReported | None:
+    return next((report for report in index.reports() if report.checkpoint == checkpoint), None)
 
 
 def _comparator(

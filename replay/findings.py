@@ -48,8 +48,8 @@ class Findings:
         )
 
     def results(self) -> tuple[CheckResult, ...]:
-        """One result per check."""
+        """One result per check, by name."""
         return tuple(
             CheckResult(name=name, checked=count, holds=count - self._failed.get(name, 0))
-            for name, count in self._checked.items()
+            for name, count in sorted(self._checked.items())
         )

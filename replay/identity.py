@@ -5,14 +5,21 @@ from bat_events.events.ids import ROOT_CAUSE, event_id
 from bat_events.log.topics import BY_NAME, EVERY_SERVICE
 from bat_events.replay.differences import Kind
 from bat_events.replay.findings import Findings, Side
-from bat_events.replay.index import Entry, Index
+from bat_events.replay.index import Entry, Index, upgrades
 
 NAME = "ids, causes and writers"
 
 
+def pinned_versions(started: Fact) -> dict[str, int]:
+    """Name -> version of the deciders and workers that the campaign pins."""
+    return {part.name: part.version for part in started.event.logic}  # type: ignore[attr-defined]
+
+
 def check_identity(index: Index, findings: Findings) -> None:
     """Check every event of the campaign that is compared."""
-    pinned = {part.name: part.version for part in index.started.event.logic}  # type: ignore[attr-defined]
+    pinned: dict[str, set[int]] = {name: {version} for name, version in pinned_versions(index.started).items()}
+    for upgrade in upgrades(index):
+        pinned.setdefault(upgrade.decider, set()).add(upgrade.version)
     for topic in sorted({topic for topic, _ in index.partitions}):
         for entry in index.topic(topic):
             fact = entry.fact
@@ -20,7 +27,7 @@ def check_identity(index: Index, findings: Findings) -> None:
                 findings.check(NAME, fact, _sides(fact, entry, index, pinned), Kind.ORIGIN)
 
 
-def _sides(fact: Fact, entry: Entry, index: Index, pinned: dict[str, int]) -> list[Side]:
+def _sides(fact: Fact, entry: Entry, index: Index, pinned: dict[str, set[int]]) -> list[Side]:
     envelope = fact.envelope
     made = event_id(
         campaign=envelope.campaign, cause=envelope.cause, type_name=fact.event.type_name(), ordinal=envelope.ordinal
@@ -35,5 +42,6 @@ def _sides(fact: Fact, entry: Entry, index: Index, pinned: dict[str, int]) -> li
     if BY_NAME[fact.topic].writer != EVERY_SERVICE:
         sides.append(("bat_logic", writer, BY_NAME[fact.topic].writer))
     if writer in pinned:
-        sides.append(("bat_logic", version, str(pinned[writer])))
+        versions = sorted(map(str, pinned[writer]))
+        sides.append(("bat_logic", version, version if version in versions else " or ".join(versions)))
     return sides

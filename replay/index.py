@@ -4,16 +4,19 @@ Records of other campaigns in the namespace stay as positions and times: a cut c
 a decision's time. For every reader the first committed event of an id wins; later ones are counted as duplicates.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Protocol
 
 from bat_events.codec import Codec, Fact
 from bat_events.errors import BadEnvelope, DecodeError
+from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.dead_letters import DeadLettered
 from bat_events.events.envelope import from_headers, parse_time
+from bat_events.events.promotion import LogicAdopted
 from bat_events.events.rounds import CampaignFinished
 from bat_events.log.interface import Partition, Record
 from bat_events.log.topics import DEAD_LETTERS
@@ -37,6 +40,28 @@ class Entry:
     fact: Fact | None
     judged: bool
     event: bool = True
+
+
+class Known(Protocol):
+    """What checks ask of a log: the facts that others name."""
+
+    @property
+    def campaign(self) -> str:
+        """The campaign's id."""
+        ...
+
+    @property
+    def started(self) -> Fact:
+        """Its beginning."""
+        ...
+
+    def fact(self, id_: str) -> Fact | None:
+        """The campaign's fact of that id."""
+        ...
+
+    def reports(self) -> Iterator[EvaluationReported]:
+        """Its evaluation reports, in order."""
+        ...
 
 
 @dataclass(kw_only=True)
@@ -84,6 +109,12 @@ class Index:
         entry = self.by_id.get(id_)
         return None if entry is None else entry.fact
 
+    def reports(self) -> Iterator[EvaluationReported]:
+        """See Known."""
+        for entry in self.topic("boundary.report"):
+            if entry.fact is not None and isinstance(entry.fact.event, EvaluationReported):
+                yield entry.fact.event
+
     @property
     def outcome(self) -> str | None:
         """How the campaign ended, or None while it has not."""
@@ -91,6 +122,12 @@ class Index:
             if entry.fact is not None and isinstance(entry.fact.event, CampaignFinished):
                 return entry.fact.event.outcome
         return None
+
+
+def upgrades(index: Index) -> list[LogicAdopted]:
+    """The versions that the campaign went over to."""
+    facts = [entry.fact for entry in index.topic("curriculum")]
+    return [fact.event for fact in facts if fact is not None and isinstance(fact.event, LogicAdopted)]
 
 
 def load(source: Source, campaign: str | None) -> Index:
@@ -201,11 +238,10 @@ def _entry(
     )
 
 
-def _no_event(record: Record) -> Entry:
+def _no_event(record: Record | OtherRecord) -> Entry:
     never = datetime.min.replace(tzinfo=UTC)
-    return Entry(
-        offset=record.offset, id="", campaign="", time=never, key=record.key, fact=None, judged=False, event=False
-    )
+    key = record.key if isinstance(record, Record) else b""
+    return Entry(offset=record.offset, id="", campaign="", time=never, key=key, fact=None, judged=False, event=False)
 
 
 def _check_strays(strays: Sequence[DecodeError], letters: Sequence[Fact]) -> None:
@@ -234,15 +270,18 @@ def _without_fact(entry: Entry) -> Entry:
 
 
 def _started(partitions: Mapping[Partition, list[Entry]], campaign: str | None, source: str) -> tuple[str, Fact]:
+    entries = [entry for (topic, _), part in sorted(partitions.items()) if topic == "campaign" for entry in part]
+    begun = [e.fact for e in entries if e.fact is not None and isinstance(e.fact.event, CampaignStarted)]
+    return started_among(begun, {entry.campaign for entry in entries}, campaign, source)
+
+
+def started_among(begun: Iterable[Fact], names: Iterable[str], campaign: str | None, source: str) -> tuple[str, Fact]:
+    """The campaign to replay and its CampaignStarted, out of those of a log. Raises ReplayError."""
     found: dict[str, Fact] = {}
-    names: set[str] = set()
-    for (topic, _), entries in sorted(partitions.items()):
-        if topic != "campaign":
-            continue
-        for entry in entries:
-            names.update([entry.campaign] if entry.campaign else [])
-            if entry.fact is not None and isinstance(entry.fact.event, CampaignStarted):
-                found.setdefault(entry.campaign, entry.fact)
+    for fact in begun:
+        if campaign in (None, fact.envelope.campaign):
+            found.setdefault(fact.envelope.campaign, fact)
+    names = {name for name in names if name}
     known = ", ".join(sorted(names)) or "none"
     if campaign is None:
         if len(found) != 1:

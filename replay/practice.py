@@ -17,11 +17,18 @@ from bat_events.domain.vocabulary import Focus, Pool, Stage
 from bat_events.events.bank import LeakageVerdict, StateSynthesized, SynthesisFailed
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
-from bat_events.events.rollouts import RewardScored, RewardShadowed, RewardWithheld, RolloutCompleted, RolloutFailed
+from bat_events.events.rollouts import (
+    RewardScored,
+    RewardShadowed,
+    RewardWithheld,
+    RolloutCompleted,
+    RolloutFailed,
+    RubricItem,
+)
 from bat_events.events.rounds import PlannedStep, RoundPlanned
 from bat_events.events.training import TrainedGroup, TrainingStepCompleted
 from bat_events.replay.findings import Findings, Side
-from bat_events.replay.index import Index
+from bat_events.replay.index import Index, Known
 
 _CELL = ("state", "focus", "track", "outcome", "ordinal")
 _PLACE = ("group", "round", "step", "slot")
@@ -32,29 +39,50 @@ def check_practice(index: Index, findings: Findings) -> None:
     """Check every practice fact that is compared."""
     judged = _judged(index, findings)
     for fact in judged:
-        event = fact.event
-        if isinstance(event, StateSynthesized):
-            findings.check("states against their requests", fact, _like_cause(fact, index, (*_CELL, "seed")))
-        elif isinstance(event, SynthesisFailed):
-            findings.check("states against their requests", fact, _like_cause(fact, index, _CELL))
-        elif isinstance(event, LeakageVerdict):
-            sides = [*_like_cause(fact, index, (*_CELL, "body")), _cleared(event)]
-            findings.check("leakage verdicts against their checks", fact, sides)
-        elif isinstance(event, RolloutCompleted | RolloutFailed):
-            findings.check("rollouts against their groups", fact, _rollout(fact, event, index))
-        elif isinstance(event, RewardScored):
-            same = _like_cause(fact, index, (*_ROLLOUT, "pool", "focus", "evidence"))
-            findings.check("rewards against their rubric items", fact, [*same, *_reward(event)])
-        elif isinstance(event, RewardShadowed):
-            same = _like_cause(fact, index, (*_ROLLOUT, "focus"))
-            findings.check(
-                "shadowed rewards against their rollouts",
-                fact,
-                [*same, ("reason", event.reward is None, bool(event.reason))],
-            )
-        elif isinstance(event, RewardWithheld):
-            findings.check("withheld rewards against their rollouts", fact, _like_cause(fact, index, _ROLLOUT))
+        found = practice_sides(fact, index)
+        if found is not None:
+            findings.check(found[0], fact, found[1])
     _check_steps(index, findings, judged)
+
+
+STATES = "states against their requests"
+VERDICTS = "leakage verdicts against their checks"
+REWARDS = "rewards against their rubric items"
+SHADOWED = "shadowed rewards against their rollouts"
+WITHHELD = "withheld rewards against their rollouts"
+ROLLOUTS = "rollouts against their groups"
+STEPS = "training steps against rewards"
+
+
+SAME: dict[type[Event], tuple[str, tuple[str, ...]]] = {
+    StateSynthesized: (STATES, (*_CELL, "seed")),
+    SynthesisFailed: (STATES, _CELL),
+    LeakageVerdict: (VERDICTS, (*_CELL, "body")),
+    RolloutCompleted: (ROLLOUTS, (*_PLACE, "pool", "focus", "state", "body", "weights")),
+    RolloutFailed: (ROLLOUTS, _PLACE),
+    RewardScored: (REWARDS, (*_ROLLOUT, "pool", "focus", "evidence")),
+    RewardShadowed: (SHADOWED, (*_ROLLOUT, "focus")),
+    RewardWithheld: (WITHHELD, _ROLLOUT),
+}
+"""Per type: its check, and the fields that it repeats from its cause."""
+
+
+def own_sides(fact: Fact) -> list[Side]:
+    """What a practice fact says of itself, beside what follows from the rest of it."""
+    event = fact.event
+    if isinstance(event, RewardScored):
+        return _reward(event)
+    if isinstance(event, RewardShadowed):
+        return [("reason", event.reward is None, bool(event.reason))]
+    if isinstance(event, RolloutCompleted | RolloutFailed):
+        return _rollout(fact, event)
+    return [_cleared(event)] if isinstance(event, LeakageVerdict) else []
+
+
+def practice_sides(fact: Fact, index: Known) -> tuple[str, list[Side]] | None:
+    """The check that a practice fact falls under and its sides; None where nothing of it can be recomputed."""
+    found = SAME.get(type(fact.event))
+    return None if found is None else (found[0], [*_like_cause(fact, index, found[1]), *own_sides(fact)])
 
 
 def _judged(index: Index, findings: Findings) -> list[Fact]:
@@ -64,7 +92,7 @@ def _judged(index: Index, findings: Findings) -> list[Fact]:
     return [fact for fact in found if not index.ignores(fact)]
 
 
-def _like_cause(fact: Fact, index: Index, names: Sequence[str]) -> list[Side]:
+def _like_cause(fact: Fact, index: Known, names: Sequence[str]) -> list[Side]:
     """Fields that an event repeats from its cause."""
     cause = index.fact(fact.envelope.cause)
     if cause is None:
@@ -81,14 +109,12 @@ def _cleared(event: LeakageVerdict) -> Side:
     return ("cleared", event.cleared, bool(event.checks) and all(check.passed for check in event.checks))
 
 
-def _rollout(fact: Fact, event: RolloutCompleted | RolloutFailed, index: Index) -> list[Side]:
-    sides = _like_cause(fact, index, _PLACE)
-    sides += [
+def _rollout(fact: Fact, event: RolloutCompleted | RolloutFailed) -> list[Side]:
+    sides: list[Side] = [
         ("rollout", event.rollout, rollout_id(event.group, event.index)),
         ("bat_ordinal", fact.envelope.ordinal, event.index),
     ]
     if isinstance(event, RolloutCompleted):
-        sides += _like_cause(fact, index, ("pool", "focus", "state", "body", "weights"))
         n = event.response_tokens
         sides += [
             ("prompt_ids.bytes", len(event.prompt_ids), 4 * event.prompt_tokens),
@@ -102,8 +128,11 @@ def _rollout(fact: Fact, event: RolloutCompleted | RolloutFailed, index: Index) 
 def _reward(event: RewardScored) -> list[Side]:
     recorded = {part.stage: part.score for part in event.stages}
     expected: dict[Stage, float] = {}
-    for stage in event.focus.stages:
-        items = [item for item in event.items if item.stage is stage]
+    of_stage: dict[Stage, list[RubricItem]] = {stage: [] for stage in event.focus.stages}
+    for item in event.items:
+        if item.stage in of_stage:
+            of_stage[item.stage].append(item)
+    for stage, items in of_stage.items():
         score = stage_score(items)
         if score is None and items:
             continue  # the stage does not apply
@@ -115,7 +144,7 @@ def _reward(event: RewardScored) -> list[Side]:
     bounds = [(f"items.{t.item}.score", scores.get(t.item), bounded(t.asked, t.cap)) for t in event.texts]
     return [
         *bounds,
-        ("stages", {s.value: v for s, v in recorded.items()}, {s.value: v for s, v in expected.items()}),
+        ("stages", recorded, expected),
         ("raw", event.raw, raw),
         ("reward", event.reward, min(event.raw, event.cap)),
     ]
@@ -140,17 +169,18 @@ def _check_steps(index: Index, findings: Findings, judged: Sequence[Fact]) -> No
         event = fact.event
         if isinstance(event, TrainingStepCompleted):
             planned = index.fact(fact.envelope.cause)
-            sides = _step(event, None if planned is None else planned.event, index, outcomes, rollouts)
-            findings.check("training steps against rewards", fact, sides)
+            sides = step_sides(event, None if planned is None else planned.event, index, outcomes, rollouts)
+            findings.check(STEPS, fact, sides)
 
 
-def _step(
+def step_sides(
     event: TrainingStepCompleted,
     planned: Event | None,
-    index: Index,
+    index: Known,
     outcomes: GroupOutcomes,
     rollouts: Mapping[tuple[str, int], str],
 ) -> list[Side]:
+    """What an update says of its groups, beside what the plan and the rewards give."""
     step = None
     if isinstance(planned, RoundPlanned) and planned.round == event.round:
         step = next((part for part in planned.steps if part.step == event.step), None)
@@ -164,14 +194,14 @@ def _step(
     return [*sides, *_means(event)]
 
 
-def _plan_size(index: Index) -> int:
+def _plan_size(index: Known) -> int:
     started = index.started.event
     assert isinstance(started, CampaignStarted)
     return started.plan.group_size
 
 
 def _groups(
-    event: TrainingStepCompleted, step: PlannedStep, index: Index, outcomes: GroupOutcomes
+    event: TrainingStepCompleted, step: PlannedStep, index: Known, outcomes: GroupOutcomes
 ) -> Iterator[dict[str, object]]:
     """Slot by slot: the first try that could be trained."""
     started = index.started.event

@@ -12,7 +12,7 @@ from bat_events.events.bank import StateSynthesized
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.rollouts import IsolationBreached, RewardScored, RolloutCompleted
 from bat_events.replay.findings import Findings, Side
-from bat_events.replay.index import Index
+from bat_events.replay.index import Index, Known
 from bat_events.signing import verify
 
 CHAINS = "receipts: chains, signatures and seals"
@@ -36,20 +36,21 @@ def check_receipts(index: Index, findings: Findings) -> dict[str, int]:
                 continue
             event = fact.event
             if isinstance(event, RolloutCompleted) and event.receipts is not None:
-                findings.check(CHAINS, fact, _chain(event, workspaces.get(event.state)))
+                findings.check(CHAINS, fact, chain_sides(event, workspaces.get(event.state)))
                 if event.signer is not None:
                     signers[event.signer] = signers.get(event.signer, 0) + 1
             elif isinstance(event, IsolationBreached):
-                findings.check(BREACHES, fact, _breach(event, rollouts.get(event.rollout)))
+                findings.check(BREACHES, fact, breach_sides(event, rollouts.get(event.rollout)))
             elif isinstance(event, RewardScored):
                 rollout = index.fact(fact.envelope.cause)
-                sides = _proofs(event, rollout, index)
+                sides = proof_sides(event, rollout, index)
                 if sides is not None:
                     findings.check(PROOFS, fact, sides)
-    return signers
+    return dict(sorted(signers.items()))
 
 
-def _chain(event: RolloutCompleted, workspace: str | None) -> list[Side]:
+def chain_sides(event: RolloutCompleted, workspace: str | None) -> list[Side]:
+    """A rollout's chain from its state's workspace (None: not on this log) to its seal."""
     if workspace is None:
         return [("state", event.state, "a state that was synthesized on this log")]
     if event.receipts is None or event.signer is None or event.seal is None:
@@ -71,8 +72,8 @@ def _calls(event: RolloutCompleted) -> list[Call]:
     return [Call(exit_code=r.exit_code, end=r.end, changed=r.changed > 0) for r in event.receipts or ()]
 
 
-def _proofs(event: RewardScored, rollout: Fact | None, index: Index) -> list[Side] | None:
-    """None for a rollout from before receipts were on the log, and under a rubric that is not here."""
+def proof_sides(event: RewardScored, rollout: Fact | None, index: Known) -> list[Side] | None:
+    """A reward's cap and proofs; None for a rollout from before receipts were on the log, and under a rubric that is not here."""
     if rollout is None or not isinstance(rollout.event, RolloutCompleted) or rollout.event.receipts is None:
         return None
     started = index.started.event
@@ -93,7 +94,7 @@ def _proofs(event: RewardScored, rollout: Fact | None, index: Index) -> list[Sid
     return sides
 
 
-def _breach(event: IsolationBreached, rollout: RolloutCompleted | None) -> list[Side]:
+def breach_sides(event: IsolationBreached, rollout: RolloutCompleted | None) -> list[Side]:
     """The breach that the event names is the rollout's own."""
     if rollout is None:
         return [("rollout", event.rollout, "a rollout on this log")]

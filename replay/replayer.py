@@ -7,17 +7,20 @@ and returns a result; it writes nothing, and two replays of one log give equal r
 from collections import Counter
 
 from bat_events import __version__
+from bat_events.errors import DecodeError
 from bat_events.events.campaign import CampaignStarted
-from bat_events.replay.decisions import Walk, unknown_logic, walk_all
-from bat_events.replay.differences import Difference
+from bat_events.replay.decisions import UNFINISHED_AT_THE_END, Walk, unknown_logic, walk_all
+from bat_events.replay.differences import Difference, Pending
 from bat_events.replay.evaluation import check_evaluation
 from bat_events.replay.findings import Findings
 from bat_events.replay.identity import check_identity
 from bat_events.replay.index import Index, load
 from bat_events.replay.practice import check_practice
 from bat_events.replay.receipts import check_receipts
-from bat_events.replay.result import DeciderResult, NotRecomputed, ReplayResult
+from bat_events.replay.result import CheckResult, DeciderResult, NotRecomputed, ReplayResult
 from bat_events.replay.source import ReplayError, Source
+from bat_events.replay.stream import Judge, stream
+from bat_events.replay.stream_walk import Mismatch
 
 _TAKEN = (
     ("RolloutCompleted", "sampled turns, token ids and log-probabilities", "sampling is an effect"),
@@ -44,11 +47,62 @@ _TAKEN = (
 def replay_campaign(source: Source, *, campaign: str | None = None, round: int | None = None) -> ReplayResult:
     """Replay one campaign of a source, or one round of it; `campaign` may be None where the log holds exactly one.
 
-    Raises ReplayError where the campaign or round is not there, LogError where the log cannot be read, and DecodeError
-    naming topic, partition and offset of a record that is no event and that no service has parked.
+    The log is read once, streaming. Where it is not what its rules and facts give, or holds dead letters, it is read again, in
+    memory, to say what differs. Raises ReplayError where the campaign or round is not there, LogError where the log cannot be
+    read, and DecodeError naming topic, partition and offset of a record that is no event and that no service has parked.
     """
+    try:
+        return _streamed(source, campaign, round)
+    except (Mismatch, DecodeError):  # what is no event is told there, in the order of topics
+        return replay_in_memory(source, campaign=campaign, round=round)
+
+
+def _streamed(source: Source, campaign: str | None, round_: int | None) -> ReplayResult:
+    found = stream(source, campaign, round_, judge_of(source))
+    _require_round(found.campaign, sorted(found.rounds), round_)
+    pending = tuple(
+        Pending(logic=logic, type=draft.event.ce_type(), id=draft.id, round=draft.round)
+        for logic, draft in found.pending
+    )
+    if found.outcome == "completed" and any(p.logic.partition("/")[0] not in UNFINISHED_AT_THE_END for p in pending):
+        raise Mismatch("the campaign has ended without what must exist by its end")
+    started = found.started.event
+    assert isinstance(started, CampaignStarted)
+    return ReplayResult(
+        source=source.name,
+        campaign=found.campaign,
+        round=round_,
+        outcome=found.outcome,
+        package_recorded=started.package_version,
+        package_here=__version__,
+        events=found.events,
+        duplicates=found.duplicates,
+        ends=found.ends,
+        deciders=tuple(
+            DeciderResult(logic=logic, decisions=count, reproduced=count) for logic, count in found.decisions.items()
+        ),
+        checks=tuple(CheckResult(name=name, checked=count, holds=count) for name, count in found.checks.items()),
+        differences=(),
+        pending=tuple(p for p in pending if _in_round(p.round, round_)),
+        not_recomputed=_taken(found.counts),
+        signers=found.signers,
+        unknown_logic={},
+    )
+
+
+def judge_of(source: Source) -> Judge:
+    """What of a source is compared."""
+    judged = source.judged
+    if judged is None:
+        return lambda _: True
+    return lambda line: line.offset < judged[(line.topic, line.partition)]
+
+
+def replay_in_memory(source: Source, *, campaign: str | None = None, round: int | None = None) -> ReplayResult:
+    """As `replay_campaign`, with every event in memory and everything that differs named."""
     index = load(source, campaign)
-    _require_round(index, round)
+    rounds = sorted({f.envelope.round for f in index.facts() if f.envelope.round is not None})
+    _require_round(index.campaign, rounds, round)
     findings = Findings(round=round)
     check_identity(index, findings)
     check_practice(index, findings)
@@ -69,7 +123,7 @@ def replay_campaign(source: Source, *, campaign: str | None = None, round: int |
         events=len(index.by_id),
         duplicates=index.duplicates,
         ends=index.ends,
-        deciders=tuple(_decider(walk, findings) for walk in walks),
+        deciders=tuple(result for walk in walks for result in _deciders(walk, findings)),
         checks=findings.results(),
         differences=tuple(sorted(differences, key=_order)),
         pending=tuple(p for walk in walks for p in walk.pending if _in_round(p.round, round)),
@@ -79,26 +133,25 @@ def replay_campaign(source: Source, *, campaign: str | None = None, round: int |
     )
 
 
-def _require_round(index: Index, number: int | None) -> None:
-    if number is None:
-        return
-    rounds = sorted({f.envelope.round for f in index.facts() if f.envelope.round is not None})
-    if number not in rounds:
-        raise ReplayError(f"campaign {index.campaign} has no event of round {number}; rounds there: {rounds}")
+def _require_round(campaign: str, rounds: list[int], number: int | None) -> None:
+    if number is not None and number not in rounds:
+        raise ReplayError(f"campaign {campaign} has no event of round {number}; rounds there: {rounds}")
 
 
 def _in_round(found: int | None, wanted: int | None) -> bool:
     return wanted is None or found == wanted
 
 
-def _decider(walk: Walk, findings: Findings) -> DeciderResult:
-    compared = [fact for fact in walk.decisions if findings.wants(fact)]
+def _deciders(walk: Walk, findings: Findings) -> list[DeciderResult]:
+    """A result for the version that was walked, and for those that the campaign went over to."""
     wrong = {difference.id for difference in walk.differences}
-    return DeciderResult(
-        logic=walk.logic,
-        decisions=len(compared),
-        reproduced=sum(fact.id not in wrong for fact in compared),
-    )
+    found = []
+    for logic in sorted({walk.logic, *(fact.envelope.logic for fact in walk.decisions)}):
+        compared = [f for f in walk.decisions if f.envelope.logic == logic and findings.wants(f)]
+        right = sum(fact.id not in wrong for fact in compared)
+        if compared or logic == walk.logic:
+            found.append(DeciderResult(logic=logic, decisions=len(compared), reproduced=right))
+    return found
 
 
 def _order(difference: Difference) -> tuple[str, str, str, str, str]:
@@ -107,7 +160,7 @@ def _order(difference: Difference) -> tuple[str, str, str, str, str]:
 
 def _not_recomputed(index: Index, findings: Findings) -> tuple[NotRecomputed, ...]:
     counts = Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact))
-    found = [NotRecomputed(what=what, count=counts[name], why=why) for name, what, why in _TAKEN if counts[name]]
+    found = list(_taken(counts))
     for what, count, why in (
         ("records that are no events", index.strays, "services parked them: see `bat-events dlq list`"),
         ("events that do not count", sum(map(index.ignores, index.facts())), "dead letters say so"),
@@ -115,3 +168,7 @@ def _not_recomputed(index: Index, findings: Findings) -> tuple[NotRecomputed, ..
         if count:
             found.append(NotRecomputed(what=what, count=count, why=why))
     return tuple(found)
+
+
+def _taken(counts: Counter[str]) -> tuple[NotRecomputed, ...]:
+    return tuple(NotRecomputed(what=what, count=counts[name], why=why) for name, what, why in _TAKEN if counts[name])

@@ -113,4 +113,6 @@ def _verdict(result: ReplayResult) -> str:
         return f"{len(result.differences)} differences: this log is not what its rules and facts give"
     if result.unknown_logic:
         return "not replayed in full: a decider version is missing here"
+    if result.incomplete:
+        return f"all {result.decisions:,} decisions reproduced; {result.incomplete} reports could not be recomputed"
     return f"all {result.decisions:,} decisions reproduced"

@@ -55,6 +55,7 @@ class ReplayResult:
         str, int
     ]  # public keys of receipts -> how many rollouts each signed; compare them with the workers'
     unknown_logic: Mapping[str, int]  # decider versions that are not here -> how many decisions they made
+    incomplete: int = 0  # events that were to be recomputed from held-out cells, and whose cells are not there
 
     @property
     def decisions(self) -> int:
@@ -68,7 +69,12 @@ class ReplayResult:
 
     @property
     def exit_code(self) -> int:
-        """0: every recorded decision is reproduced. 1: something differs. 2: a decider's version is not here."""
+        """0: every recorded decision is reproduced. 1: something differs. 2: a decider's version is not here.
+
+        3: nothing differs, and something that was to be recomputed could not be.
+        """
         if self.differences:
             return 1
-        return 2 if self.unknown_logic else 0
+        if self.unknown_logic:
+            return 2
+        return 3 if self.incomplete else 0

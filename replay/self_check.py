@@ -10,7 +10,7 @@ from bat_events.domain.sealing import content_bytes
 from bat_events.events.envelope import from_headers
 from bat_events.events.ids import event_id
 from bat_events.log.interface import Record
-from bat_events.log.topics import BY_NAME
+from bat_events.log.topics import BY_NAME, EVERY_SERVICE
 from bat_events.replay.archive_format import RECORD_SCHEMA
 
 _CONTENT_SCHEMA = fastavro.parse_schema(
@@ -72,6 +72,7 @@ def faults(topic: str, partition: int, content: bytes) -> list[str]:
     made = event_id(campaign=envelope.campaign, cause=envelope.cause, type_name=type_name, ordinal=envelope.ordinal)
     if made != envelope.id:
         found.append("headers: ce_id does not follow from campaign, cause, type and ordinal")
-    if topic in BY_NAME and envelope.logic.partition("/")[0] != BY_NAME[topic].writer:
+    writer = BY_NAME[topic].writer if topic in BY_NAME else EVERY_SERVICE
+    if writer not in (EVERY_SERVICE, envelope.logic.partition("/")[0]):
         found.append(f"headers: bat_logic {envelope.logic} is not of this topic's writer")
     return found

@@ -11,7 +11,7 @@ import typer
 from bat_events.cli.common import errors, out, prepare, reading, say, settings_of
 from bat_events.cli.summary import as_json, dead_letter_lines, failure_line, table
 from bat_events.cli.watch import Follower
-from bat_events.errors import LogError
+from bat_events.errors import ConfigurationError, LogError
 from bat_events.service.context import Context
 
 app = typer.Typer(no_args_is_help=True, help="Campaigns: training runs on this namespace's log.")
@@ -100,6 +100,25 @@ def cancel(ctx: typer.Context, campaign: Name = None, reason: Reason = "asked fo
     from bat_events.producers import campaigns
 
     _control(ctx, campaign, reason, campaigns.cancel, "is cancelled")
+
+
+@app.command()
+def upgrade(
+    ctx: typer.Context,
+    decider: Annotated[str, typer.Option(help="NAME=VERSION, such as planner=3")],
+    campaign: Name = None,
+    reason: Reason = "asked for on the command line",
+) -> None:
+    """Let a decider go over to another version, from the next round that is prescribed on."""
+    from bat_events.producers import campaigns
+
+    name, _, version = decider.partition("=")
+    with errors(), reading(settings_of(ctx), "campaign") as context:
+        if not (version.isascii() and version.isdigit() and int(version)):
+            raise ConfigurationError(f"--decider {decider!r}: write NAME=VERSION, such as planner=3")
+        known = _name(context, campaign)
+        campaigns.upgrade(context, known, name, int(version), reason)
+        say(f"campaign {known} goes over to {decider.replace('=', '/')} with the next round that is prescribed")
 
 
 def _control(

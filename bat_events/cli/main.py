@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from bat_events import __version__
-from bat_events.cli import broker, campaign, demo, dlq, log, read, sandbox
+from bat_events.cli import broker, campaign, demo, dlq, log, read, rejudge, replay, sandbox
 from bat_events.cli.common import bootstrap, environment, errors, make_context, out, say, settings_of
 from bat_events.errors import ConfigurationError
 
@@ -27,7 +27,8 @@ app.add_typer(dlq.app, name="dlq")
 app.add_typer(sandbox.app, name="sandbox")
 app.command("demo")(demo.demo)
 app.command("audit")(read.audit)
-app.command("replay")(read.replay)
+app.command("replay")(replay.replay)
+app.command("rejudge")(rejudge.rejudge)
 
 
 @app.callback()

@@ -1,15 +1,13 @@
-"""`bat-events audit` and `bat-events replay`: questions to the record."""
+"""`bat-events audit`: questions to the record."""
 
 import shutil
 import sys
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from bat_events.cli.common import err, errors, local_broker, running_broker, say, settings_of
+from bat_events.cli.common import err, errors, local_broker, say, settings_of
 from bat_events.errors import ConfigurationError
-from bat_events.service.context import sign_in
 from bat_events.settings import Settings
 
 
@@ -90,26 +88,3 @@ def _look_everywhere(settings: Settings, name: str, params: dict[str, str], form
         raise typer.Exit(3) from None
     print(found.render(form, width=width), end="")
     raise typer.Exit(1 if found.found else 3 if found.unread else 0)
-
-
-def replay(
-    ctx: typer.Context,
-    campaign: Annotated[str | None, typer.Argument(help="a campaign's id; none means the newest")] = None,
-    number: Annotated[int | None, typer.Option("--round", help="only this round's decisions are compared")] = None,
-    archive: Annotated[Path | None, typer.Option(help="read an archive folder instead of Kafka")] = None,
-    as_data: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
-) -> None:
-    """Run the deciders again at the recorded cuts. Exit 0 only if every recorded decision is reproduced."""
-    from bat_events.replay import ArchiveSource, KafkaSource, render, replay_campaign, to_json
-
-    with errors():
-        settings = settings_of(ctx)
-        if archive is not None:
-            result = replay_campaign(ArchiveSource(archive), campaign=campaign, round=number)
-        else:
-            with running_broker(settings) as address:
-                source = KafkaSource(sign_in(settings, address, "reader"), settings.namespace)
-                result = replay_campaign(source, campaign=campaign, round=number)
-                source.close()
-    print(to_json(result) if as_data else render(result))
-    raise typer.Exit(result.exit_code)

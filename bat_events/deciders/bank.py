@@ -25,7 +25,7 @@ from bat_events.events.bank import (
 )
 from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
-from bat_events.events.rounds import RoundPlanned
+from bat_events.events.rounds import PlannedSlot, RoundPlanned
 
 _ORDINALS = 1 << 32  # a request's ordinal among its cause's events: cell number times this, plus the cell's ordinal
 
@@ -102,24 +102,28 @@ class Bank:
     def _request_of(self, cell: SourceCell, number: int, ordinal: int, plan: CampaignPlan) -> Draft:
         request = StateRequest(cell, ordinal)
         if request not in self._requested:  # asked for again at every pass: hashing ids anew would cost most of it
-            assert self._controls.started_id is not None
-            state = state_id(self._campaign, cell.focus, cell.track, cell.outcome, ordinal)
-            event = SynthesisRequested(
-                state=state,
-                focus=cell.focus,
-                track=cell.track,
-                outcome=cell.outcome,
-                ordinal=ordinal,
-                seed=state_seed(plan.seed, state),
-            )
-            self._requested[request] = Draft(
-                event=event,
-                campaign=self._campaign,
-                cause=self._controls.started_id,
-                ordinal=number * _ORDINALS + ordinal,
-                key=state,
-            )
+            self._requested[request] = self._request(cell, number, ordinal, plan)
         return self._requested[request]
+
+    def _request(self, cell: SourceCell, number: int, ordinal: int, plan: CampaignPlan) -> Draft:
+        """The request of a cell's `ordinal`-th state; `number` is the cell's place in the grid."""
+        assert self._controls.started_id is not None
+        state = state_id(self._campaign, cell.focus, cell.track, cell.outcome, ordinal)
+        event = SynthesisRequested(
+            state=state,
+            focus=cell.focus,
+            track=cell.track,
+            outcome=cell.outcome,
+            ordinal=ordinal,
+            seed=state_seed(plan.seed, state),
+        )
+        return Draft(
+            event=event,
+            campaign=self._campaign,
+            cause=self._controls.started_id,
+            ordinal=number * _ORDINALS + ordinal,
+            key=state,
+        )
 
     def _admissions(self, plan: CampaignPlan) -> list[Draft]:
         return [draft for cell in cell_order(plan.tracks) for draft in self._admissions_of(cell)]
@@ -155,23 +159,19 @@ class Bank:
                 uses[slot.state] += 1
                 if uses[slot.state] != self.settings.max_uses:
                     continue
-                event = StateRetired(
-                    state=slot.state,
-                    focus=slot.focus,
-                    track=slot.track,
-                    outcome=slot.outcome,
-                    round=number,
-                    uses=self.settings.max_uses,
-                    reason="used_up",
-                )
-                yield Draft(
-                    event=event,
-                    campaign=self._campaign,
-                    cause=plan_id,
-                    ordinal=place,
-                    key=slot.state,
-                    round=number,
-                )
+                yield self._retirement(plan_id, number, place, slot)
+
+    def _retirement(self, plan_id: str, number: int, place: int, slot: PlannedSlot) -> Draft:
+        event = StateRetired(
+            state=slot.state,
+            focus=slot.focus,
+            track=slot.track,
+            outcome=slot.outcome,
+            round=number,
+            uses=self.settings.max_uses,
+            reason="used_up",
+        )
+        return Draft(event=event, campaign=self._campaign, cause=plan_id, ordinal=place, key=slot.state, round=number)
 
 
 def bank_need(plan: CampaignPlan) -> dict[SourceCell, int]:

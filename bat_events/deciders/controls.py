@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed, CampaignStarted
+from bat_events.events.campaign import (
+    CampaignCancelled,
+    CampaignPaused,
+    CampaignResumed,
+    CampaignStarted,
+    LogicUpgraded,
+)
 from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 
@@ -15,6 +21,7 @@ class Controls:
     started: CampaignStarted | None = None
     paused: bool = False
     cancelled_id: str | None = None
+    upgrades: list[tuple[str, LogicUpgraded]] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
 
     def apply(self, fact: Fact) -> None:
@@ -29,6 +36,9 @@ class Controls:
             self.paused = False
         elif isinstance(event, CampaignCancelled):
             self.cancelled_id = self.cancelled_id or fact.id
+        elif isinstance(event, LogicUpgraded):
+            if fact.id not in self.history:
+                self.upgrades.append((fact.id, event))
         else:
             return
         self.history.append(fact.id)

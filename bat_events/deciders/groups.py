@@ -32,6 +32,10 @@ class GroupOutcomes:
         rewards = self.rewards(group, size)
         return rewards is not None and sum(reward is not None for reward in rewards) < 2
 
+    def forget(self, group: str) -> None:
+        """Let go of a group that nothing will be asked about."""
+        self._rewards.pop(group, None)
+
     def state(self) -> Any:
         """Comparable data."""
         return sorted(

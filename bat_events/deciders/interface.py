@@ -6,7 +6,6 @@ grows with that set. So a decider can be restarted, replayed, or fed in any inte
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from bat_events.events.base import Event
@@ -26,15 +25,20 @@ class Draft:
     key: str
     round: int | None = None
     cost: Cost | None = None
+    version: int | None = None
+    """Of the decider that made it, where that is not the one that the campaign began with."""
     topic: str | None = None
     """Where it stands, if not on its type's TOPIC: dead letters of the held-out plane."""
 
-    @cached_property
+    @property
     def id(self) -> str:
-        """The event's id."""
-        return event_id(
-            campaign=self.campaign, cause=self.cause, type_name=self.event.type_name(), ordinal=self.ordinal
-        )
+        """The event's id. Kept: hashing it anew would cost more than all else that is done with a draft."""
+        found: str | None = self.__dict__.get("_id")
+        if found is None:
+            found = self.__dict__["_id"] = event_id(
+                campaign=self.campaign, cause=self.cause, type_name=self.event.type_name(), ordinal=self.ordinal
+            )
+        return found
 
 
 class Decider(Protocol):

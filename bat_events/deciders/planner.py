@@ -10,7 +10,7 @@ too many missing rewards    -> RoundBroken: nothing more of that round is sample
 a promotion decision        -> RoundCompleted; after the last one CampaignFinished
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from bat_events.deciders.bank import pool_mix
@@ -187,38 +187,7 @@ class Planner:
                 bodies[admitted.state] = admitted.body
                 state = PlannedState(state=admitted.state, focus=cell.focus, track=cell.track, outcome=cell.outcome)
                 available.setdefault(cell.focus, []).append(state)
-        steps = plan_round(
-            self._campaign,
-            number,
-            prescribed.target_stage,
-            plan.steps_per_round,
-            mix,
-            available=available,
-            tracks=plan.tracks,
-        )
-        return RoundPlanned(
-            round=number,
-            target_stage=prescribed.target_stage,
-            start_checkpoint=prescribed.start_checkpoint,
-            steps=tuple(
-                PlannedStep(
-                    step=index,
-                    slots=tuple(
-                        PlannedSlot(
-                            slot=slot.slot,
-                            pool=slot.pool,
-                            focus=slot.state.focus,
-                            track=slot.state.track,
-                            outcome=slot.state.outcome,
-                            state=slot.state.state,
-                            body=bodies[slot.state.state],
-                        )
-                        for slot in slots
-                    ),
-                )
-                for index, slots in enumerate(steps)
-            ),
-        )
+        return round_planned(self._campaign, number, prescribed, plan, available, bodies)
 
     def _may_draw(self, drawn: set[str]) -> bool:
         """Whether the bank has retired all that earlier rounds drew.
@@ -279,22 +248,7 @@ class Planner:
             if attempt > 0 and not self._may_replace(number, step, plan):
                 return
             group = group_id(self._campaign, number, step.step, slot.slot, attempt)
-            event = GroupRequested(
-                group=group,
-                round=number,
-                step=step.step,
-                slot=slot.slot,
-                attempt=attempt,
-                pool=slot.pool,
-                focus=slot.focus,
-                track=slot.track,
-                state=slot.state,
-                body=slot.body,
-                weights=weights,
-                seed=group_seed(plan.seed, group),
-                size=plan.group_size,
-            )
-            ordinal = (step.step * width + slot.slot) * plan.group_attempts + attempt
+            event, ordinal = group_requested(group, number, step.step, width, slot, attempt, weights, plan)
             requested = self._draft(event, cause, ordinal, number, key=group)
             yield requested
             if not self._groups.untrainable(group, plan.group_size):
@@ -351,6 +305,71 @@ class Planner:
         if outcome is not None:
             finished = CampaignFinished(outcome=outcome, rounds=completed, best_checkpoint=best)
             yield self._draft(finished, cause, 0, None)
+
+
+def round_planned(
+    campaign: str,
+    number: int,
+    prescribed: TargetStagePrescribed,
+    plan: CampaignPlan,
+    available: Mapping[Focus, Sequence[PlannedState]],
+    bodies: Mapping[str, str],
+) -> RoundPlanned:
+    """The plan of a round over exactly the states that it may draw; `bodies` maps them to their artefacts."""
+    steps = plan_round(
+        campaign,
+        number,
+        prescribed.target_stage,
+        plan.steps_per_round,
+        pool_mix(plan),
+        available=available,
+        tracks=plan.tracks,
+    )
+    return RoundPlanned(
+        round=number,
+        target_stage=prescribed.target_stage,
+        start_checkpoint=prescribed.start_checkpoint,
+        steps=tuple(
+            PlannedStep(
+                step=index,
+                slots=tuple(
+                    PlannedSlot(
+                        slot=slot.slot,
+                        pool=slot.pool,
+                        focus=slot.state.focus,
+                        track=slot.state.track,
+                        outcome=slot.state.outcome,
+                        state=slot.state.state,
+                        body=bodies[slot.state.state],
+                    )
+                    for slot in slots
+                ),
+            )
+            for index, slots in enumerate(steps)
+        ),
+    )
+
+
+def group_requested(
+    group: str, number: int, step: int, width: int, slot: PlannedSlot, attempt: int, weights: str, plan: CampaignPlan
+) -> tuple[GroupRequested, int]:
+    """The request of one try at a slot of a step that is `width` slots wide, and its ordinal among its cause's events."""
+    event = GroupRequested(
+        group=group,
+        round=number,
+        step=step,
+        slot=slot.slot,
+        attempt=attempt,
+        pool=slot.pool,
+        focus=slot.focus,
+        track=slot.track,
+        state=slot.state,
+        body=slot.body,
+        weights=weights,
+        seed=group_seed(plan.seed, group),
+        size=plan.group_size,
+    )
+    return event, (step * width + slot.slot) * plan.group_attempts + attempt
 
 
 def next_checkpoint(decision: Promotion) -> str:

@@ -1,4 +1,4 @@
-"""The curriculum teacher: from each promotion decision, the next round's target stage."""
+"""The curriculum teacher: from each promotion decision, the next round's target stage; and where an upgrade takes effect."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -9,9 +9,16 @@ from bat_events.deciders.readings import stage_means
 from bat_events.domain.curriculum import choose_target
 from bat_events.domain.vocabulary import Stage
 from bat_events.events.boundary import EvaluationReported
+from bat_events.events.campaign import LogicUpgraded
 from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan, TargetRule
-from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, StageReading, TargetStagePrescribed
+from bat_events.events.promotion import (
+    CheckpointHeld,
+    CheckpointPromoted,
+    LogicAdopted,
+    StageReading,
+    TargetStagePrescribed,
+)
 
 
 class Teacher:
@@ -46,7 +53,7 @@ class Teacher:
         plan = self._controls.plan
         if plan is None or not self._controls.open:
             return []
-        drafts = []
+        drafts = [self._adoption(upgrade_id, upgrade) for upgrade_id, upgrade in self._controls.upgrades]
         for number, (decision_id, decision) in sorted(self._decisions.items()):
             event = self._prescription(number, decision, plan)
             if event is not None and number < plan.rounds:
@@ -61,6 +68,16 @@ class Teacher:
                     )
                 )
         return drafts
+
+    def _adoption(self, upgrade_id: str, upgrade: LogicUpgraded) -> Draft:
+        """An upgrade is put among the prescriptions, whose topic has one partition: so all agree on which rounds it holds for."""
+        return Draft(
+            event=LogicAdopted(decider=upgrade.decider, version=upgrade.version),
+            campaign=self._campaign,
+            cause=upgrade_id,
+            ordinal=0,
+            key=self._campaign,
+        )
 
     def _prescription(
         self, number: int, decision: CheckpointPromoted | CheckpointHeld, plan: CampaignPlan

@@ -26,6 +26,28 @@ DECIDERS: dict[str, type[Decider]] = {f"{kind.name}/{kind.version}": kind for ki
 """As events name them in `bat_logic`, such as `planner/1`."""
 
 
+TAKES_OVER: dict[str, frozenset[int]] = {}
+"""Which version of a decider may go on in the middle of a campaign, and after which: none of today's may.
+
+Planner 2 waits until used states are retired, which bank 1 never does. Only the planner's decisions belong to rounds that a
+boundary can part, so other deciders stay as pinned; a fork begins anew with the newest versions.
+"""
+
+
+def refusal(in_force: int, name: str, version: int) -> str | None:
+    """Why a campaign, in which `in_force` decides, cannot go over to that version of a decider, in words; None where it can."""
+    logic = f"{name}/{version}"
+    if name != "planner":
+        return f"{name} stays in the version that a campaign begins with: only the planner's decisions belong to rounds"
+    if logic not in DECIDERS:
+        return f"no decider {logic} here; here are {', '.join(sorted(key for key in DECIDERS if key.startswith(name)))}"
+    if version == in_force:
+        return f"{logic} decides already"
+    if in_force not in TAKES_OVER.get(logic, ()):
+        return f"{logic} cannot go on where {name}/{in_force} has decided (docs/replay.md): fork the campaign instead"
+    return None
+
+
 def versions_of(name: str) -> tuple[type[Decider], ...]:
     """The versions of a decider that are here, newest first."""
     return tuple(kind for kind in (*NEWEST, *OLD) if kind.name == name)

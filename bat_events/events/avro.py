@@ -116,8 +116,47 @@ def to_avro(cls: type[BaseModel]) -> Callable[[BaseModel], dict[str, Any]]:
     return convert
 
 
+@cache
+def from_avro(cls: type[BaseModel]) -> Callable[[dict[str, Any]], None]:
+    """A function that makes what fastavro read of `cls` into what pydantic validates, in place: hex of fixed bytes."""
+    converters = [
+        (name, reader) for name, info in cls.model_fields.items() if (reader := _reader(_annotation(info))) is not None
+    ]
+
+    def convert(data: dict[str, Any]) -> None:
+        for name, reader in converters:
+            data[name] = reader(data[name])
+
+    return convert
+
+
+def _reader(annotation: Any) -> Callable[[Any], Any] | None:
+    """The conversion of one field; None where the value goes as it is."""
+    annotation, fixed = _strip(annotation)
+    if fixed is not None:
+        return bytes.hex
+    inner = _optional(annotation)
+    if inner is not None:
+        reader = _reader(inner)
+        return None if reader is None else lambda value: None if value is None else reader(value)
+    if get_origin(annotation) is tuple:
+        item = _reader(get_args(annotation)[0])
+        return None if item is None else lambda value: [item(part) for part in value]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if not any(_reader(_annotation(info)) for info in annotation.model_fields.values()):
+            return None
+        convert = from_avro(annotation)
+
+        def nested(value: dict[str, Any]) -> dict[str, Any]:
+            convert(value)
+            return value
+
+        return nested
+    return None
+
+
 def _writer(annotation: Any) -> Callable[[Any], Any] | None:
-    """The conversion of one field; None where the value goes as it is (reading needs none: pydantic validates)."""
+    """The conversion of one field; None where the value goes as it is."""
     annotation, fixed = _strip(annotation)
     if fixed is not None:
         return bytes.fromhex

@@ -41,6 +41,15 @@ class CampaignResumed(Event):
     reason: str
 
 
+class LogicUpgraded(Event):
+    """A decider shall go over to another version at the next boundary of rounds; the teacher says which (LogicAdopted)."""
+
+    TOPIC: ClassVar[str] = "campaign"
+    decider: str
+    version: Positive
+    reason: str
+
+
 class CampaignCancelled(Event):
     """No new work is asked for, for good."""
 

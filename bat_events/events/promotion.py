@@ -49,6 +49,14 @@ class CheckpointHeld(Event):
     reasons: Seq[str]
 
 
+class LogicAdopted(Event):
+    """Rounds prescribed from here on are decided by this version; those before stay with the one that they began with."""
+
+    TOPIC: ClassVar[str] = "curriculum"
+    decider: str
+    version: Positive
+
+
 class StageReading(Record):
     """What the teacher read of one stage; None where no cell reached it."""
 

@@ -7,7 +7,7 @@ value, because that is how Avro and YAML hand them over; nothing is lost in eith
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 T = TypeVar("T")
 
@@ -27,13 +27,8 @@ class AvroDefault:
         self.value = value
 
 
-def _hex_from_bytes(value: Any) -> Any:
-    return value.hex() if isinstance(value, bytes) else value
-
-
 Digest = Annotated[
     str,
-    BeforeValidator(_hex_from_bytes),
     Field(pattern=r"^[0-9a-f]{64}$"),
     FixedHex("Digest", 32),
 ]
@@ -41,7 +36,6 @@ Digest = Annotated[
 
 Id = Annotated[
     str,
-    BeforeValidator(_hex_from_bytes),
     Field(pattern=r"^[0-9a-f]{32}$"),
     FixedHex("Id", 16),
 ]
@@ -49,7 +43,6 @@ Id = Annotated[
 
 PublicKey = Annotated[
     str,
-    BeforeValidator(_hex_from_bytes),
     Field(pattern=r"^[0-9a-f]{64}$"),
     FixedHex("PublicKey", 32),
 ]
@@ -57,7 +50,6 @@ PublicKey = Annotated[
 
 Signature = Annotated[
     str,
-    BeforeValidator(_hex_from_bytes),
     Field(pattern=r"^[0-9a-f]{128}$"),
     FixedHex("Signature", 64),
 ]

@@ -238,7 +238,7 @@ class ReactorMachine:
             outgoing(
                 draft,
                 source=f"bat/{self._rules.name}",
-                logic=f"{self._rules.name}/{self._rules.version_of(draft.campaign)}",
+                logic=f"{self._rules.name}/{draft.version or self._rules.version_of(draft.campaign)}",
                 time=now or self._clock.now(),
                 partitions=self._partitions,
                 cut=self._cut(),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 from bat_events.codec import Fact
+from bat_events.deciders.incremental import Follower, follow
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.premises import Premises, pins
 from bat_events.deciders.versions import check_versions, pinned_version
@@ -64,14 +65,13 @@ class DeciderRules:
         self.outputs: tuple[str, ...] = newest.outputs
         self._newest = newest
         self._waiting: dict[str, list[Fact]] = {}
-        self._campaigns: dict[str, Any] = {}
+        self._campaigns: dict[str, Follower] = {}
         self._premises = Premises(self.inputs)
         self._by_premises: set[str] = set()  # campaigns that pin them
 
     def version_of(self, campaign: str) -> int:
         """See Rules.version_of."""
-        version: int = self._campaigns[campaign].version
-        return version
+        return self._campaigns[campaign].version
 
     def apply(self, fact: Fact) -> None:
         """See Rules.apply. Raises ConfigurationError for a campaign that pins a version that is not here."""
@@ -81,7 +81,7 @@ class DeciderRules:
             if kind is None:
                 self._waiting.setdefault(campaign, []).append(fact)
                 return
-            self._campaigns[campaign] = kind(campaign)
+            self._campaigns[campaign] = follow(kind, campaign)
             if isinstance(fact.event, CampaignStarted) and pins(fact.event):
                 self._by_premises.add(campaign)
             for earlier in self._waiting.pop(campaign, ()):
@@ -128,6 +128,6 @@ class DeciderRules:
         """See `existing`."""
 
     def next_work(self, exists: Callable[[str], bool]) -> Callable[[], Sequence[Draft]] | None:
-        """See Rules.next_work."""
-        due = [d for decider in self._campaigns.values() for d in decider.required() if not exists(d.id)]
+        """See Rules.next_work. Each draft comes up once: what is not committed then is made again after a restart."""
+        due = [d for decider in self._campaigns.values() for d in decider.fresh() if not exists(d.id)]
         return (lambda: due) if due else None

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from bat_events.benchmark.body import codes_from_body, evidence_body, evidence_from_body, state_body
 from bat_events.benchmark.instance import Instance
 from bat_events.benchmark.interface import Evidence, Task, TaskKey
+from bat_events.benchmark.judging import scored
 from bat_events.benchmark.mini import MiniBenchmark
 from bat_events.benchmark.play import rollout
-from bat_events.consumers.judge import scored
 from bat_events.domain.canonical import canonical_json, digest
 from bat_events.domain.receipts import chain_start
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track

@@ -11,6 +11,7 @@ import pytest
 from bat_events.codec import Codec, Fact
 from bat_events.deciders.dead_letters import DeadLetters
 from bat_events.domain.grouping import group_id, rollout_id
+from bat_events.domain.sealing import content_bytes
 from bat_events.errors import BadBody
 from bat_events.events.bank import LeakageVerdict
 from bat_events.events.dead_letters import DeadLettered, Discarded, Redriven
@@ -18,6 +19,9 @@ from bat_events.events.rollouts import RewardScored
 from bat_events.log.interface import Outgoing, Record
 from bat_events.log.topics import partition_of
 from bat_events.replay import render, replay_campaign
+from bat_events.replay.replayer import _streamed
+from bat_events.replay.self_check import faults
+from bat_events.replay.stream_walk import Mismatch
 from tests.replay.loop import CAMPAIGN, PARTITIONS, Loop, Store
 from tests.replay.memory import MemorySource
 from tests.support.parking import decide
@@ -206,3 +210,7 @@ def test_impossible_events_change_no_decision_and_are_recorded_once(seed: int) -
     assert len(found) == 2 * 3 + 1
     result = replay_campaign(MemorySource(records))
     assert result.exit_code == 0, render(result)
+    for r in (r for r in records if r.topic == "dead-letter"):  # of several writers, and each fits itself
+        assert faults(r.topic, r.partition, content_bytes(r.key, r.value, r.headers, r.timestamp_ms)) == []
+    with pytest.raises(Mismatch, match="dead letters"):  # one pass leaves these to memory
+        _streamed(MemorySource(records), None, None)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from bat_events.benchmark.interface import ItemScore
 from bat_events.codec import Fact
-from bat_events.consumers.report import make_report
 from bat_events.consumers.trainer_state import TrainerState
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.premises import Premises
+from bat_events.deciders.report import make_report
 from bat_events.domain.canonical import digest, seed63
 from bat_events.domain.evaluation import Cell
 from bat_events.domain.grouping import group_advantages, rollout_id, zero_variance

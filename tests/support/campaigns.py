@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from bat_events.codec import Fact
-from bat_events.consumers.report import make_report
 from bat_events.deciders.interface import Decider, Draft
+from bat_events.deciders.report import make_report
 from bat_events.domain.bank import SourceCell, cell_order
 from bat_events.domain.evaluation import Cell
 from bat_events.domain.grouping import group_id, rollout_id

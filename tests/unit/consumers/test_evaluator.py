@@ -14,7 +14,7 @@ from bat_events.benchmark.interface import Evidence, Grade, TaskKey
 from bat_events.benchmark.mini import MiniBenchmark
 from bat_events.codec import Fact
 from bat_events.consumers.evaluator import Evaluator, heldout_tasks
-from bat_events.consumers.report import cell_of, make_report
+from bat_events.deciders.report import cell_of, make_report
 from bat_events.domain.minimum import TooFewCells
 from bat_events.domain.rubric import NEWEST
 from bat_events.domain.vocabulary import FailureCode, Stage, Track

@@ -9,8 +9,9 @@ from fake_runtime import FakeLogContext, receipt
 
 from bat_events.benchmark.body import evidence_body, state_body, workspace_json
 from bat_events.benchmark.interface import EpisodeEnd, Evidence, Grade, ItemScore, TaskKey
+from bat_events.benchmark.judging import scored
 from bat_events.benchmark.registry import benchmark
-from bat_events.consumers.judge import Judge, scored
+from bat_events.consumers.judge import Judge
 from bat_events.domain.canonical import digest
 from bat_events.domain.receipts import chain_start
 from bat_events.domain.vocabulary import Focus, Outcome, Split, Stage, Track

@@ -12,6 +12,7 @@ import pytest
 from bat_events.codec import Codec, schema_folder, schema_for
 from bat_events.errors import BadBody
 from bat_events.events import base
+from bat_events.events.avro import from_avro
 from bat_events.events.base import Event, OldEvent, event_type, event_types, event_versions, newest
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.old.boundary import EvaluationReportedV1
@@ -80,6 +81,7 @@ def test_avros_own_rules_read_version_1_as_its_upcast_does() -> None:
         schema_for(EvaluationReportedV1).parsed,
         schema_for(EvaluationReported).parsed,
     )
+    from_avro(EvaluationReported)(read)  # type: ignore[arg-type]
     assert EvaluationReported.model_validate(read) == event.upcast()
 
 

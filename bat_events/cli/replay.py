@@ -1,0 +1,91 @@
+"""`bat-events replay`: every decision again, what happened when, and what other settings would have decided."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bat_events.cli.common import errors, running_broker, settings_of
+from bat_events.errors import ConfigurationError
+from bat_events.service.context import sign_in
+from bat_events.settings import Settings
+
+if TYPE_CHECKING:
+    from bat_events.replay import Source
+
+
+def replay(
+    ctx: typer.Context,
+    campaign: Annotated[str | None, typer.Argument(help="a campaign's id; none: the one that the log holds")] = None,
+    number: Annotated[int | None, typer.Option("--round", help="only this round's decisions are compared")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="compare up to a time (2026-05-01T12:00Z) or a cut (JSON, as in bat_cut)")
+    ] = None,
+    archive: Annotated[Path | None, typer.Option(help="read an archive folder instead of Kafka")] = None,
+    timeline: Annotated[bool, typer.Option("--timeline", help="what happened, when, caused by what")] = False,
+    single: Annotated[bool, typer.Option("--all", help="with --timeline: also each state and rollout")] = False,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE of gate.mode, gate.max_stage_drop or target_rule: what would it have decided?"),
+    ] = None,
+    heldout: Annotated[
+        bool, typer.Option("--heldout", help="make reports again from held-out cells: an archive exported with them")
+    ] = False,
+    as_data: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
+) -> None:
+    """Run the deciders again at the recorded cuts. Exit 0 only if every recorded decision is reproduced."""
+    import bat_events.replay as replaying
+
+    with errors(), open_source(settings_of(ctx), archive) as whole:
+        if timeline and what_if:
+            raise ConfigurationError("--timeline and --what-if are two questions: ask one")
+        if single and not timeline:
+            raise ConfigurationError("--all goes with --timeline")
+        if what_if and (until or number is not None):
+            raise ConfigurationError("--what-if reads the whole campaign: leave out --until and --round")
+        source = whole if until is None else replaying.Until(whole, until)
+        code = 0
+        if timeline:
+            found = replaying.timeline(source, campaign=campaign, round=number, single=single)
+            text = replaying.timeline_json(found) if as_data else replaying.timeline_table(found)
+        elif what_if:
+            answer = replaying.what_if(source, _changes(what_if), campaign=campaign)
+            text = replaying.what_if_json(answer) if as_data else replaying.what_if_table(answer)
+        else:
+            result = replaying.replay_campaign(source, campaign=campaign, round=number)
+            if heldout:
+                if not isinstance(whole, replaying.ArchiveSource):
+                    raise ConfigurationError(
+                        "--heldout goes with --archive: from Kafka replay has no right to held-out cells"
+                    )
+                result = replaying.with_heldout(result, whole)
+            text, code = replaying.to_json(result) if as_data else replaying.render(result), result.exit_code
+    print(text, end="" if text.endswith("\n") else "\n")
+    raise typer.Exit(code)
+
+
+def _changes(texts: list[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--what-if {text!r}: write NAME=VALUE, such as gate.mode=reference")
+        found[name.strip()] = value.strip()
+    return found
+
+
+@contextmanager
+def open_source(settings: Settings, archive: Path | None) -> "Iterator[Source]":
+    from bat_events.replay import ArchiveSource, KafkaSource
+
+    if archive is not None:
+        yield ArchiveSource(archive)
+        return
+    with running_broker(settings) as address:
+        source = KafkaSource(sign_in(settings, address, "reader"), settings.namespace)
+        try:
+            yield source
+        finally:
+            source.close()

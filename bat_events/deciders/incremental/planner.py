@@ -1,0 +1,294 @@
+"""The planner without a breaker, followed: what is open is kept, states in stock, slots and groups that are not settled."""
+
+import copy
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bat_events.deciders.bank import pool_mix
+from bat_events.deciders.interface import Draft
+from bat_events.deciders.old.planner import PlannerV1, PlannerV2
+from bat_events.deciders.planner import group_requested, round_planned
+from bat_events.domain.bank import SourceCell
+from bat_events.domain.grouping import group_id
+from bat_events.domain.roundplan import PlannedState, required_states
+from bat_events.domain.vocabulary import Focus
+from bat_events.events.bank import StateAdmitted, StateRetired
+from bat_events.events.fact import Fact
+from bat_events.events.plan import CampaignPlan
+from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, TargetStagePrescribed
+from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RolloutFailed
+from bat_events.events.rounds import PlannedSlot, RoundPlanned
+from bat_events.events.training import CheckpointProduced, TrainingFailed, TrainingStepCompleted
+
+Place = tuple[int, int, int, int]
+"""Round, step, slot, attempt: the order in which groups are requested."""
+
+
+@dataclass(slots=True)
+class _Stock:
+    """A cell's admitted states that no round drew, in order of rank; `ahead` holds those after a gap."""
+
+    next_rank: int = 0
+    states: deque[tuple[str, str]] = field(default_factory=deque)  # state, body
+    ahead: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def admit(self, event: StateAdmitted) -> None:
+        if event.rank < self.next_rank:
+            return
+        self.ahead.setdefault(event.rank, (event.state, event.body))
+        while self.next_rank in self.ahead:
+            self.states.append(self.ahead.pop(self.next_rank))
+            self.next_rank += 1
+
+
+@dataclass(slots=True)
+class _Open:
+    """A planned round of which steps are still to be requested."""
+
+    plan_id: str
+    event: RoundPlanned
+    next_step: int = 0
+
+
+@dataclass(slots=True)
+class _Group:
+    """A requested group: its place, and with what its replacement is requested."""
+
+    place: Place
+    width: int
+    slot: PlannedSlot
+    cause: str
+    weights: str
+
+
+class PlannerFollower(PlannerV2):
+    """Of version 2; see the module. `required` and `state` are the decider's, not the follower's."""
+
+    def __init__(self, campaign: str) -> None:
+        super().__init__(campaign)
+        self._stock: dict[SourceCell, _Stock] = {}
+        self._unretired: set[str] = set()  # drawn, and not known to be retired
+        self._trained: dict[tuple[int, int], tuple[int, str, str, bool]] = {}  # attempt, id, weights, healthy
+        self._outcomes: dict[str, dict[int, bool]] = {}  # of groups that are not settled: index -> has a reward
+        self._untrainable: set[str] = set()
+        self._waiting: dict[str, _Group] = {}  # requested groups that may have to be replaced
+        self._replace: list[str] = []
+        self._open: dict[int, _Open] = {}
+        self._planned: set[int] = set()
+        self._left: set[int] = set()  # rounds that another version plans
+        self._said: set[str] = set()  # ids of decisions about whole rounds
+        self._changed = True  # something that those decisions depend on
+
+    def apply(self, fact: Fact) -> None:
+        """See Follower.apply."""
+        event = fact.event
+        if isinstance(event, RewardScored):
+            self._settle(event.group, event.index, True)
+        elif isinstance(event, RolloutFailed | RewardWithheld):
+            self._settle(event.group, event.index, False)
+        elif isinstance(event, StateAdmitted):
+            self._stock.setdefault(SourceCell(event.focus, event.track, event.outcome), _Stock()).admit(event)
+        elif isinstance(event, StateRetired):
+            if event.state in self._unretired:
+                self._unretired.discard(event.state)
+            else:
+                self._retired.add(event.state)
+        elif isinstance(event, TrainingStepCompleted):
+            place = (event.round, event.step)
+            if place not in self._trained or self._trained[place][0] > event.attempt:
+                self._trained[place] = (event.attempt, fact.id, event.weights, event.healthy)
+        elif not isinstance(event, RolloutCompleted):
+            self._fold_rounds(fact)
+
+    def _fold_rounds(self, fact: Fact) -> None:
+        event = fact.event
+        self._controls.apply(fact)
+        if isinstance(event, TargetStagePrescribed):
+            self._prescribed.setdefault(event.round, (fact.id, event))
+        elif isinstance(event, CheckpointProduced):
+            self._produced.setdefault(event.round, (fact.id, event))
+        elif isinstance(event, CheckpointPromoted | CheckpointHeld):
+            self._promotions.setdefault(event.round, (fact.id, event))
+        elif isinstance(event, TrainingFailed):
+            self._failures.setdefault(event.round, fact.id)
+        self._changed = True
+
+    def fresh(self) -> Sequence[Draft]:
+        """See Follower.fresh."""
+        plan = self._controls.plan
+        if plan is None or (self._controls.paused and self._controls.cancelled_id is None):
+            return []
+        ended = self._controls.cancelled_id is not None or bool(self._failures)
+        found: list[Draft] = []
+        if self._changed:
+            self._changed = False
+            found += self._unsaid([*self._finish(plan), *(() if ended else self._evaluations(plan))])
+        if ended:
+            return found
+        groups = [self._request(*waiting, plan) for waiting in self._replacements(plan)]
+        plans = dict(self._new_plans(plan))
+        groups += [self._request(*place, plan) for place in self._opened(plan)]
+        groups.sort(key=lambda entry: entry[0])
+        rounds = sorted({*plans, *(place[0] for place, _ in groups)})
+        for number in rounds:
+            found += [plans[number]] if number in plans else []
+            found += [draft for place, draft in groups if place[0] == number]
+        self._forget()
+        return found
+
+    def _unsaid(self, drafts: Sequence[Draft]) -> list[Draft]:
+        found = [draft for draft in drafts if draft.id not in self._said]
+        self._said.update(draft.id for draft in found)
+        return found
+
+    def _settle(self, group: str, index: int, rewarded: bool) -> None:
+        outcomes = self._outcomes.setdefault(group, {})
+        outcomes.setdefault(index, rewarded)
+        plan = self._controls.plan
+        if plan is not None and len(outcomes) >= plan.group_size:
+            self._close(group, outcomes)
+
+    def _close(self, group: str, outcomes: dict[int, bool]) -> None:
+        """All rollouts of a group have ended."""
+        del self._outcomes[group]
+        if sum(outcomes.values()) < 2:
+            self._untrainable.add(group)
+            if group in self._waiting:
+                self._replace.append(group)
+        else:
+            self._waiting.pop(group, None)
+
+    def _new_plans(self, plan: CampaignPlan) -> Iterator[tuple[int, Draft]]:
+        for number in sorted(set(self._prescribed) - self._planned):
+            cause, prescribed = self._prescribed[number]
+            if number in self._left:
+                return  # until it is told what was planned
+            planned = self._drawn(number, prescribed, plan)
+            if planned is None:
+                return
+            self._planned.add(number)
+            draft = self._draft(planned, cause, 0, number)
+            self._open[number] = _Open(draft.id, planned)
+            yield number, draft
+
+    def _drawn(self, number: int, prescribed: TargetStagePrescribed, plan: CampaignPlan) -> RoundPlanned | None:
+        if not self._may_draw(self._unretired):
+            return None
+        need = required_states(prescribed.target_stage, plan.steps_per_round, pool_mix(plan), tracks=plan.tracks)
+        empty = _Stock()
+        if any(len(self._stock.get(cell, empty).states) < count for cell, count in need.items()):
+            return None
+        available: dict[Focus, list[PlannedState]] = {}
+        bodies: dict[str, str] = {}
+        for cell, count in need.items():
+            for state, body in [self._stock[cell].states[at] for at in range(count)] if count else ():
+                bodies[state] = body
+                available.setdefault(cell.focus, []).append(
+                    PlannedState(state=state, focus=cell.focus, track=cell.track, outcome=cell.outcome)
+                )
+        planned = round_planned(self._campaign, number, prescribed, plan, available, bodies)
+        self._take_out({slot.state for step in planned.steps for slot in step.slots})
+        return planned
+
+    def take_over(self, before: "PlannerFollower", held: Collection[str]) -> None:
+        """Go on from another version's state; every round that is prescribed by now stays with it.
+
+        `held` are ids of decisions that it said and that nobody heard: they may be of rounds to come.
+        """
+        self.__dict__.update(copy.deepcopy(before.__dict__))
+        self._left = set(self._prescribed)
+        self._said -= set(held)
+        self._changed = True
+
+    def leave(self, number: int) -> None:
+        """A round is another version's to plan."""
+        self._left.add(number)
+
+    def adopt(self, planned: RoundPlanned) -> None:
+        """Know a round that another version planned: what it drew is out of stock."""
+        self._planned.add(planned.round)
+        self._take_out({slot.state for step in planned.steps for slot in step.slots})
+
+    def _take_out(self, drawn: set[str]) -> None:
+        for stock in self._stock.values():
+            if any(state in drawn for state, _ in stock.states):
+                stock.states = deque(entry for entry in stock.states if entry[0] not in drawn)
+        self._unretired |= drawn - self._retired
+        self._retired -= drawn
+
+    def _may_draw(self, drawn: set[str]) -> bool:
+        return not drawn
+
+    def _opened(self, plan: CampaignPlan) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
+        """The slots of every step that may be requested by now."""
+        for number, open_round in sorted(self._open.items()):
+            steps = open_round.event.steps
+            while open_round.next_step < len(steps):
+                step = steps[open_round.next_step]
+                behind = step.step - 1 - plan.lag
+                cause, weights = open_round.plan_id, open_round.event.start_checkpoint
+                if behind >= 0:
+                    if (number, behind) not in self._trained:
+                        break
+                    _, cause, weights, healthy = self._trained[(number, behind)]
+                    if not healthy:
+                        break
+                open_round.next_step += 1
+                for slot in step.slots:
+                    yield from self._tries(
+                        (number, step.step, slot.slot, 0), len(step.slots), slot, cause, weights, plan
+                    )
+
+    def _replacements(self, plan: CampaignPlan) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
+        again, self._replace = self._replace, []
+        for group in again:
+            old = self._waiting.pop(group)
+            self._untrainable.discard(group)
+            number, step, slot, attempt = old.place
+            place = (number, step, slot, attempt + 1)
+            yield from self._tries(place, old.width, old.slot, old.cause, old.weights, plan)
+
+    def _tries(
+        self, place: Place, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
+    ) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
+        """A slot's tries from this one on, up to the first that is not known to be untrainable."""
+        number, step, at, first = place
+        for attempt in range(first, plan.group_attempts):
+            group = group_id(self._campaign, number, step, at, attempt)
+            here = (number, step, at, attempt)
+            outcomes = self._outcomes.get(group, {})
+            if len(outcomes) >= plan.group_size:  # folded before the campaign's start was
+                self._close(group, outcomes)
+            yield here, group, width, slot, cause, weights
+            if group not in self._untrainable:
+                self._waiting[group] = _Group(here, width, slot, cause, weights)
+                return
+            self._untrainable.discard(group)
+
+    def _request(
+        self, place: Place, group: str, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
+    ) -> tuple[Place, Draft]:
+        number, step, _, attempt = place
+        event, ordinal = group_requested(group, number, step, width, slot, attempt, weights, plan)
+        return place, self._draft(event, cause, ordinal, number, key=group)
+
+    def _forget(self) -> None:
+        """Let go of rounds that are requested in full, and of their steps."""
+        for number in [
+            n for n, open_round in self._open.items() if open_round.next_step == len(open_round.event.steps)
+        ]:
+            del self._open[number]
+        if self._planned:
+            oldest = min(self._open, default=max(self._planned))
+            for place in [place for place in self._trained if place[0] < oldest]:
+                del self._trained[place]
+
+
+class PlannerFollowerV1(PlannerFollower):
+    """Of version 1: waits for no retirement."""
+
+    version = PlannerV1.version
+
+    def _may_draw(self, drawn: set[str]) -> bool:  # noqa: ARG002
+        return True
