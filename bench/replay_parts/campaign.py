@@ -119,6 +119,9 @@ def _roll_out(fact: Fact, _: CampaignPlan, *, response: int, prompt: int, noise:
             logprobs=noise[at + 11 : at + 11 + 4 * after],
             evidence=digest(["evidence", rollout]),
             sandbox="bubblewrap",
+            receipts=None,  # from before they were signed: what checking them costs is not in the figures
+            signer=None,
+            seal=None,
         )
         cost = Cost(wall_s=12.25, sandbox_s=3.5, tokens_in=before, tokens_out=after)
         found.append(_of(fact, done, event.group, index, cost=cost))
