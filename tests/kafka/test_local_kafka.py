@@ -118,7 +118,8 @@ def test_killed_broker_comes_back_with_what_it_had_acknowledged(home: Path) -> N
 
 def test_two_starters_get_one_broker_which_outlives_their_ctrl_c(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from bat_events.log.local_kafka import LocalKafka;"
+        "import signal, sys, time; from pathlib import Path; from bat_events.log.local_kafka import LocalKafka;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # whoever runs the tests may have it ignored
         "print(LocalKafka(Path(sys.argv[1])).up(), flush=True); time.sleep(60)"
     )
     starters = [

@@ -24,7 +24,8 @@ def test_the_benchmarks_states_hold_what_they_are_to_hold(focus: Focus, outcome:
 def test_a_recovery_with_nothing_to_recover_from_is_found() -> None:
     mended = state(Focus.S3, Outcome.SUCCESS)
     planted = replace(state(Focus.S3, Outcome.RECOVERY), files=mended.files)
-    assert condition_fault(planted) == "who overlooks the condition earns setup_repaired as well"
+    # A repair is paid only where a call made it, so the expert, who finds nothing to mend, lacks that item.
+    assert condition_fault(planted) == "the expert's reward is 0.80"
 
 
 @pytest.mark.parametrize(
