@@ -57,7 +57,7 @@ shutil.copy("input/request.json", "own/request.json")
 _LOOK = """
 import glob, os
 seen = []
-for place in ("/home/*", "/root/*", "/work/*", "/data/private/*", "/proc/1/environ", "/proc/1/root/*", "/tmp/../sandboxes/*",
+for place in ("/home/*", "/root/*", "/srv/*", "/data/private/*", "/proc/1/environ", "/proc/1/root/*", "/tmp/../sandboxes/*",
               "/workspace/../sandbox*", "/etc/shadow", "/var/lib/*", "/opt/python/lib/python*/site-packages/bat_events*"):
     for path in glob.glob(place):
         try:
