@@ -18,6 +18,19 @@ Missing = tuple[str, str]
 """Kind and reason of a missing reward."""
 
 
+def missing_of(event: RewardScored | RolloutFailed | RewardWithheld) -> Missing | None:
+    """Why a rollout that ended has no reward; None where it has one."""
+    if isinstance(event, RewardScored):
+        return None
+    return ("rollout_failed" if isinstance(event, RolloutFailed) else "reward_withheld", event.reason)
+
+
+def reasons_of(outcomes: Iterable[Missing | None]) -> tuple[MissingReason, ...]:
+    """How many rewards are missing for which reason, in order of kind and reason."""
+    counts = Counter(missing for missing in outcomes if missing is not None)
+    return tuple(MissingReason(kind=k, reason=r, count=count) for (k, r), count in sorted(counts.items()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Wave:
     """A step's first groups, settled: how many rollouts they have, and why how many of them have no reward."""
@@ -46,12 +59,8 @@ class Breaker:
     def apply(self, fact: Fact) -> None:
         """Fold one fact."""
         event = fact.event
-        if isinstance(event, RewardScored):
-            self._outcomes.setdefault(event.group, {}).setdefault(event.index, None)
-        elif isinstance(event, RolloutFailed):
-            self._outcomes.setdefault(event.group, {}).setdefault(event.index, ("rollout_failed", event.reason))
-        elif isinstance(event, RewardWithheld):
-            self._outcomes.setdefault(event.group, {}).setdefault(event.index, ("reward_withheld", event.reason))
+        if isinstance(event, RewardScored | RolloutFailed | RewardWithheld):
+            self._outcomes.setdefault(event.group, {}).setdefault(event.index, missing_of(event))
 
     def wave(self, number: int, step: PlannedStep, size: int) -> Wave | None:
         """A step's first groups; None while one of their rollouts is not settled."""
@@ -65,10 +74,7 @@ class Breaker:
 
     def reasons(self, groups: Iterable[str]) -> tuple[MissingReason, ...]:
         """Why rollouts of these groups have no reward, in order of kind and reason."""
-        counts = Counter(
-            missing for group in groups for missing in self._outcomes.get(group, {}).values() if missing is not None
-        )
-        return tuple(MissingReason(kind=k, reason=r, count=count) for (k, r), count in sorted(counts.items()))
+        return reasons_of(missing for group in groups for missing in self._outcomes.get(group, {}).values())
 
     def state(self) -> Any:
         """Comparable data."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from bat_events.deciders.bank import pool_mix
-from bat_events.deciders.breaker import Breaker
+from bat_events.deciders.breaker import Breaker, Wave
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.groups import GroupOutcomes
 from bat_events.deciders.interface import Draft
@@ -32,6 +32,7 @@ from bat_events.events.rounds import (
     EvaluationRequested,
     GroupAbandoned,
     GroupRequested,
+    MissingReason,
     PlannedSlot,
     PlannedStep,
     RoundBroken,
@@ -230,14 +231,7 @@ class Planner:
         for step in event.steps:
             wave = self._breaker.wave(event.round, step, plan.group_size)
             if wave is not None and wave.breaks(plan.breaker.max_missing):
-                broken = RoundBroken(
-                    round=event.round,
-                    step=step.step,
-                    rollouts=wave.rollouts,
-                    missing=wave.missing,
-                    max_missing=plan.breaker.max_missing,
-                    reasons=wave.reasons,
-                )
+                broken = round_broken(event.round, step.step, wave, plan.breaker.max_missing)
                 yield self._draft(broken, planned.id, step.step, event.round)
 
     def _slot(
@@ -262,17 +256,8 @@ class Planner:
     def _abandoned(self, requested: Draft, plan: CampaignPlan) -> Iterator[Draft]:
         """That a group is not trained, and why."""
         asked: GroupRequested = requested.event  # type: ignore[assignment]
-        reasons = self._breaker.reasons([asked.group])
-        event = GroupAbandoned(
-            group=asked.group,
-            round=asked.round,
-            step=asked.step,
-            slot=asked.slot,
-            attempt=asked.attempt,
-            size=plan.group_size,
-            rewards=plan.group_size - sum(reason.count for reason in reasons),
-            reasons=reasons,
-        )
+        place = (asked.round, asked.step, asked.slot, asked.attempt)
+        event = group_abandoned(asked.group, place, plan.group_size, self._breaker.reasons([asked.group]))
         yield self._draft(event, requested.id, 0, asked.round, key=asked.group)
 
     def _finish(self, plan: CampaignPlan) -> Iterator[Draft]:
@@ -370,6 +355,35 @@ def group_requested(
         size=plan.group_size,
     )
     return event, (step * width + slot.slot) * plan.group_attempts + attempt
+
+
+def group_abandoned(
+    group: str, place: tuple[int, int, int, int], size: int, reasons: tuple[MissingReason, ...]
+) -> GroupAbandoned:
+    """What is said of a group of `size` rollouts that cannot be trained; its place is round, step, slot, attempt."""
+    number, step, slot, attempt = place
+    return GroupAbandoned(
+        group=group,
+        round=number,
+        step=step,
+        slot=slot,
+        attempt=attempt,
+        size=size,
+        rewards=size - sum(reason.count for reason in reasons),
+        reasons=reasons,
+    )
+
+
+def round_broken(number: int, step: int, wave: Wave, max_missing: float) -> RoundBroken:
+    """What is said of a round that ends at a step."""
+    return RoundBroken(
+        round=number,
+        step=step,
+        rollouts=wave.rollouts,
+        missing=wave.missing,
+        max_missing=max_missing,
+        reasons=wave.reasons,
+    )
 
 
 def next_checkpoint(decision: Promotion) -> str:

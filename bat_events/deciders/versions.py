@@ -25,11 +25,13 @@ OLD: tuple[type[Decider], ...] = (BankV1, PlannerV2, PlannerV1)
 DECIDERS: dict[str, type[Decider]] = {f"{kind.name}/{kind.version}": kind for kind in (*NEWEST, *OLD)}
 """As events name them in `bat_logic`, such as `planner/1`."""
 
+TAKES_OVER: dict[str, frozenset[int]] = {"planner/3": frozenset({2})}
+"""Which version of a decider may go on in the middle of a campaign, and after which.
 
-TAKES_OVER: dict[str, frozenset[int]] = {}
-"""Which version of a decider may go on in the middle of a campaign, and after which: none of today's may.
-
-Planner 2 waits until used states are retired, which bank 1 never does. Only the planner's decisions belong to rounds that a
+Planner 3 may after planner 2: both draw and wait alike, and a round that 3 plans is said to be broken off, or a group abandoned,
+to services that know these words from every campaign. Not the other way: where a plan has a breaker the trainer waits for
+planner 3 to break the round off, and planner 2 never does. Neither may after planner 1: it goes with bank 1, which
+retires nothing, and later planners wait until used states are retired. Only the planner's decisions belong to rounds that a
 boundary can part, so other deciders stay as pinned; a fork begins anew with the newest versions.
 """
 

@@ -16,7 +16,7 @@ from bat_events.deciders.planner import Planner
 from bat_events.errors import ConfigurationError
 from bat_events.events.campaign import LogicUpgraded
 from bat_events.events.promotion import LogicAdopted, TargetStagePrescribed
-from bat_events.events.rounds import EvaluationRequested, RoundPlanned
+from bat_events.events.rounds import EvaluationRequested, GroupAbandoned, GroupRequested, RoundPlanned
 from bat_events.log.interface import Record
 from bat_events.replay import ReplayError, render, replay_campaign, to_json
 from bat_events.replay.replayer import _streamed, replay_in_memory
@@ -70,12 +70,12 @@ def version_4(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(versions.DECIDERS, "planner/4", Planner4)
     monkeypatch.setattr(versions, "OLD", (*versions.OLD, Planner4))
     monkeypatch.setitem(versions.TAKES_OVER, "planner/4", frozenset({2}))
-    monkeypatch.setitem(incremental._FOLLOWERS, Planner4, Planner4Follower)
+    monkeypatch.setitem(incremental._PLANNERS, Planner4, Planner4Follower)
 
 
-def run(seed: int, *, at: int, restarts: float = 0.02) -> list[Record]:
-    controls = {at: LogicUpgraded(decider="planner", version=4, reason="a better plan")}
-    return Loop(seed=seed, plan=FOUR, controls=controls, restarts=restarts, pins=VERSION_2).run()
+def run(seed: int, *, at: int, version: int = 4) -> list[Record]:
+    controls = {at: LogicUpgraded(decider="planner", version=version, reason="a better plan")}
+    return Loop(seed=seed, plan=FOUR, controls=controls, restarts=0.02, pins=VERSION_2).run()
 
 
 def by_round(records: list[Record]) -> dict[int, set[str]]:
@@ -143,17 +143,41 @@ def test_a_service_without_the_version_refuses_as_soon_as_it_is_asked_for(monkey
         replay_campaign(MemorySource(records))
 
 
-def test_a_planner_without_a_follower_of_its_own_goes_over_to_no_other() -> None:
-    follower = follow(Planner, CAMPAIGN)
-    (upgraded,) = [f for f in decode(run(2, at=260)) if isinstance(f.event, LogicUpgraded)]
-    with pytest.raises(ConfigurationError, match="from planner/3 to planner/4, which cannot take over"):
-        follower.apply(upgraded)
+@pytest.mark.parametrize(("seed", "at"), [(1, 5), (2, 260), (3, 420)])
+def test_planner_3_goes_on_after_planner_2_and_says_what_it_abandons(seed: int, at: int) -> None:
+    records = run(seed, at=at, version=3)
+    facts = decode(records)
+    rounds = by_round(records)
+    later = {number for number, logics in rounds.items() if logics == {"planner/3"}}
+    assert later
+    assert {number for number, logics in rounds.items() if logics == {"planner/2"}} == set(rounds) - later
+    again = {f.event.round for f in facts if isinstance(f.event, GroupRequested) and f.event.attempt > 0}
+    assert {f.event.round for f in facts if isinstance(f.event, GroupAbandoned)} == again & later != set()
+    source = MemorySource(records)
+    result = replay_campaign(source)
+    assert (result.exit_code, result.outcome) == (0, "completed"), render(result)
+    assert to_json(_streamed(source, None, None)) == to_json(replay_in_memory(source))
+
+
+@pytest.mark.parametrize("at", [5, 260])
+def test_planner_3_takes_over_alike_in_any_order_of_arrival(at: int) -> None:
+    records = run(1, at=at, version=3)
+    on_log = {f.id: f.envelope.logic for f in decode(records) if f.envelope.logic.startswith("planner/")}
+    for number, facts in enumerate(interleavings(records, Planner, 8)):
+        follower, often = follow(PlannerV2, CAMPAIGN), random.Random(number)
+        found: dict[str, str] = {}
+        for fact in facts:
+            follower.apply(fact)
+            if often.random() < 0.1 or fact is facts[-1]:
+                found |= {d.id: f"planner/{d.version or 2}" for d in follower.fresh()}
+        assert found == on_log
 
 
 def test_what_cannot_go_on_in_mid_campaign_is_refused_before_it_is_written() -> None:
-    assert versions.refusal(2, "planner", 4) is None
+    assert versions.refusal(2, "planner", 4) is versions.refusal(2, "planner", 3) is None
     for name, version, in_force, wrong in (
-        ("planner", 3, 2, "cannot go on where planner/2 has decided"),
+        ("planner", 2, 3, "cannot go on where planner/3 has decided"),
+        ("planner", 3, 1, "cannot go on where planner/1 has decided"),
         ("planner", 2, 1, "cannot go on where planner/1 has decided"),
         ("planner", 2, 2, "decides already"),
         ("planner", 9, 2, "no decider planner/9 here"),

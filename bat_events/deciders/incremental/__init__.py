@@ -10,49 +10,43 @@ from collections.abc import Callable
 
 from bat_events.deciders.bank import Bank
 from bat_events.deciders.incremental.bank import BankFollower, BankFollowerV1
+from bat_events.deciders.incremental.breaking import BreakingFollower
 from bat_events.deciders.incremental.follower import Follower, PlainFollower
 from bat_events.deciders.incremental.planner import PlannerFollower, PlannerFollowerV1
-from bat_events.deciders.incremental.upgraded import NAME, PlannerFolded, UpgradedPlanner
+from bat_events.deciders.incremental.upgraded import NAME, UpgradedPlanner
 from bat_events.deciders.interface import Decider
 from bat_events.deciders.old.bank import BankV1
 from bat_events.deciders.old.planner import PlannerV1, PlannerV2
+from bat_events.deciders.planner import Planner
 from bat_events.deciders.versions import DECIDERS
 from bat_events.errors import ConfigurationError
 
 __all__ = ["Follower", "follow"]
 
-_FOLLOWERS: dict[type[Decider], Callable[[str], Follower]] = {
-    Bank: BankFollower,
-    BankV1: BankFollowerV1,
+_PLANNERS: dict[type[Decider], Callable[[str], PlannerFollower]] = {
+    Planner: BreakingFollower,
     PlannerV2: PlannerFollower,
     PlannerV1: PlannerFollowerV1,
 }
+_FOLLOWERS: dict[type[Decider], Callable[[str], Follower]] = {Bank: BankFollower, BankV1: BankFollowerV1}
 
 
 def follow(kind: type[Decider], campaign: str) -> Follower:
     """A follower of one decider version: its own, or else one that asks the decider and leaves out what it said before.
 
     A planner goes over to other versions where the campaign does (see upgraded). Raises ConfigurationError, when it
-    meets an upgrade to a version that is not here, or that has no follower to go on with.
+    meets an upgrade to a version that is not here.
     """
     if kind.name == NAME and DECIDERS.get(f"{NAME}/{kind.version}") is kind:
-        return UpgradedPlanner(kind.version, lambda version: _planner(kind, version, campaign))
-    own = _FOLLOWERS.get(kind)
+        return UpgradedPlanner(kind.version, lambda version: _planner(version, campaign))
+    own = _PLANNERS.get(kind) or _FOLLOWERS.get(kind)
     return PlainFollower(kind(campaign)) if own is None else own(campaign)
 
 
-def _planner(base: type[Decider], version: int, campaign: str) -> PlannerFolded:
-    kind = base if version == base.version else DECIDERS.get(f"{NAME}/{version}")
+def _planner(version: int, campaign: str) -> PlannerFollower:
+    kind = DECIDERS.get(f"{NAME}/{version}")
     if kind is None:
         raise ConfigurationError(
             f"campaign {campaign} goes over to {NAME}/{version}, which is not here: run its services with a newer bat-events"
         )
-    own = _FOLLOWERS.get(kind)
-    found = PlainFollower(kind(campaign)) if own is None else own(campaign)
-    if kind is not base and not (isinstance(found, PlannerFollower) and base in _FOLLOWERS):
-        raise ConfigurationError(
-            f"campaign {campaign} goes over from {NAME}/{base.version} to {NAME}/{version}, which cannot take over in the "
-            "middle of a campaign: run its services with the bat-events that asked for it"
-        )
-    assert isinstance(found, PlainFollower | PlannerFollower)
-    return found
+    return _PLANNERS[kind](campaign)

@@ -3,9 +3,11 @@
 import copy
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from operator import itemgetter
 
 from bat_events.deciders.bank import pool_mix
+from bat_events.deciders.breaker import missing_of
+from bat_events.deciders.incremental.planned import Open, Outcomes, Place, Requested, Stock, trainable
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.old.planner import PlannerV1, PlannerV2
 from bat_events.deciders.planner import group_requested, round_planned
@@ -21,60 +23,20 @@ from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutComp
 from bat_events.events.rounds import PlannedSlot, RoundPlanned
 from bat_events.events.training import CheckpointProduced, TrainingFailed, TrainingStepCompleted
 
-Place = tuple[int, int, int, int]
-"""Round, step, slot, attempt: the order in which groups are requested."""
-
-
-@dataclass(slots=True)
-class _Stock:
-    """A cell's admitted states that no round drew, in order of rank; `ahead` holds those after a gap."""
-
-    next_rank: int = 0
-    states: deque[tuple[str, str]] = field(default_factory=deque)  # state, body
-    ahead: dict[int, tuple[str, str]] = field(default_factory=dict)
-
-    def admit(self, event: StateAdmitted) -> None:
-        if event.rank < self.next_rank:
-            return
-        self.ahead.setdefault(event.rank, (event.state, event.body))
-        while self.next_rank in self.ahead:
-            self.states.append(self.ahead.pop(self.next_rank))
-            self.next_rank += 1
-
-
-@dataclass(slots=True)
-class _Open:
-    """A planned round of which steps are still to be requested."""
-
-    plan_id: str
-    event: RoundPlanned
-    next_step: int = 0
-
-
-@dataclass(slots=True)
-class _Group:
-    """A requested group: its place, and with what its replacement is requested."""
-
-    place: Place
-    width: int
-    slot: PlannedSlot
-    cause: str
-    weights: str
-
 
 class PlannerFollower(PlannerV2):
     """Of version 2; see the module. `required` and `state` are the decider's, not the follower's."""
 
     def __init__(self, campaign: str) -> None:
         super().__init__(campaign)
-        self._stock: dict[SourceCell, _Stock] = {}
+        self._stock: dict[SourceCell, Stock] = {}
         self._unretired: set[str] = set()  # drawn, and not known to be retired
         self._trained: dict[tuple[int, int], tuple[int, str, str, bool]] = {}  # attempt, id, weights, healthy
-        self._outcomes: dict[str, dict[int, bool]] = {}  # of groups that are not settled: index -> has a reward
-        self._untrainable: set[str] = set()
-        self._waiting: dict[str, _Group] = {}  # requested groups that may have to be replaced
-        self._replace: list[str] = []
-        self._open: dict[int, _Open] = {}
+        self._outcomes: dict[str, Outcomes] = {}  # of groups that are not settled
+        self._early: dict[str, Outcomes] = {}  # of groups that were settled before they were requested
+        self._waiting: dict[str, Requested] = {}  # groups that are not settled, and that may have to be replaced
+        self._lost: list[tuple[Requested, Outcomes]] = []  # settled, and cannot be trained
+        self._open: dict[int, Open] = {}
         self._planned: set[int] = set()
         self._left: set[int] = set()  # rounds that another version plans
         self._said: set[str] = set()  # ids of decisions about whole rounds
@@ -83,12 +45,10 @@ class PlannerFollower(PlannerV2):
     def apply(self, fact: Fact) -> None:
         """See Follower.apply."""
         event = fact.event
-        if isinstance(event, RewardScored):
-            self._settle(event.group, event.index, True)
-        elif isinstance(event, RolloutFailed | RewardWithheld):
-            self._settle(event.group, event.index, False)
+        if isinstance(event, RewardScored | RolloutFailed | RewardWithheld):
+            self._ended(event)
         elif isinstance(event, StateAdmitted):
-            self._stock.setdefault(SourceCell(event.focus, event.track, event.outcome), _Stock()).admit(event)
+            self._stock.setdefault(SourceCell(event.focus, event.track, event.outcome), Stock()).admit(event)
         elif isinstance(event, StateRetired):
             if event.state in self._unretired:
                 self._unretired.discard(event.state)
@@ -102,8 +62,11 @@ class PlannerFollower(PlannerV2):
             self._fold_rounds(fact)
 
     def _fold_rounds(self, fact: Fact) -> None:
-        event = fact.event
+        event, began = fact.event, self._controls.plan is None
         self._controls.apply(fact)
+        if began and (plan := self._controls.plan) is not None:
+            for group in [g for g, outcomes in self._outcomes.items() if len(outcomes) >= plan.group_size]:
+                self._close(group)
         if isinstance(event, TargetStagePrescribed):
             self._prescribed.setdefault(event.round, (fact.id, event))
         elif isinstance(event, CheckpointProduced):
@@ -126,38 +89,43 @@ class PlannerFollower(PlannerV2):
             found += self._unsaid([*self._finish(plan), *(() if ended else self._evaluations(plan))])
         if ended:
             return found
-        groups = [self._request(*waiting, plan) for waiting in self._replacements(plan)]
+        groups = list(self._replacements(plan))
         plans = dict(self._new_plans(plan))
-        groups += [self._request(*place, plan) for place in self._opened(plan)]
-        groups.sort(key=lambda entry: entry[0])
-        rounds = sorted({*plans, *(place[0] for place, _ in groups)})
-        for number in rounds:
+        groups += self._opened(plan)
+        groups.sort(key=itemgetter(0))
+        for number in sorted({*plans, *(place[0] for place, _ in groups)}):
             found += [plans[number]] if number in plans else []
             found += [draft for place, draft in groups if place[0] == number]
+        found += self._last()
         self._forget()
         return found
+
+    def _last(self) -> Sequence[Draft]:
+        """What is said after everything else."""
+        return ()
 
     def _unsaid(self, drafts: Sequence[Draft]) -> list[Draft]:
         found = [draft for draft in drafts if draft.id not in self._said]
         self._said.update(draft.id for draft in found)
         return found
 
-    def _settle(self, group: str, index: int, rewarded: bool) -> None:
-        outcomes = self._outcomes.setdefault(group, {})
-        outcomes.setdefault(index, rewarded)
+    def _ended(self, event: RewardScored | RolloutFailed | RewardWithheld) -> None:
+        if event.round in self._left:
+            return
+        outcomes = self._outcomes.setdefault(event.group, {})
+        outcomes.setdefault(event.index, missing_of(event))
         plan = self._controls.plan
         if plan is not None and len(outcomes) >= plan.group_size:
-            self._close(group, outcomes)
+            self._close(event.group)
 
-    def _close(self, group: str, outcomes: dict[int, bool]) -> None:
+    def _close(self, group: str) -> None:
         """All rollouts of a group have ended."""
-        del self._outcomes[group]
-        if sum(outcomes.values()) < 2:
-            self._untrainable.add(group)
-            if group in self._waiting:
-                self._replace.append(group)
-        else:
-            self._waiting.pop(group, None)
+        outcomes = self._outcomes.pop(group)
+        asked = self._waiting.pop(group, None)
+        if asked is None:
+            self._early.setdefault(group, outcomes)
+        elif not trainable(outcomes):
+            self._lost.append((asked, outcomes))
 
     def _new_plans(self, plan: CampaignPlan) -> Iterator[tuple[int, Draft]]:
         for number in sorted(set(self._prescribed) - self._planned):
@@ -169,14 +137,18 @@ class PlannerFollower(PlannerV2):
                 return
             self._planned.add(number)
             draft = self._draft(planned, cause, 0, number)
-            self._open[number] = _Open(draft.id, planned)
+            self._open[number] = Open(draft.id, planned)
+            self._begin(planned, plan)
             yield number, draft
+
+    def _begin(self, planned: RoundPlanned, plan: CampaignPlan) -> None:
+        """A round was planned."""
 
     def _drawn(self, number: int, prescribed: TargetStagePrescribed, plan: CampaignPlan) -> RoundPlanned | None:
         if not self._may_draw(self._unretired):
             return None
         need = required_states(prescribed.target_stage, plan.steps_per_round, pool_mix(plan), tracks=plan.tracks)
-        empty = _Stock()
+        empty = Stock()
         if any(len(self._stock.get(cell, empty).states) < count for cell, count in need.items()):
             return None
         available: dict[Focus, list[PlannedState]] = {}
@@ -198,6 +170,7 @@ class PlannerFollower(PlannerV2):
         """
         self.__dict__.update(copy.deepcopy(before.__dict__))
         self._left = set(self._prescribed)
+        self._open, self._waiting, self._lost = {}, {}, []
         self._said -= set(held)
         self._changed = True
 
@@ -220,58 +193,64 @@ class PlannerFollower(PlannerV2):
     def _may_draw(self, drawn: set[str]) -> bool:
         return not drawn
 
-    def _opened(self, plan: CampaignPlan) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
-        """The slots of every step that may be requested by now."""
-        for number, open_round in sorted(self._open.items()):
-            steps = open_round.event.steps
-            while open_round.next_step < len(steps):
-                step = steps[open_round.next_step]
+    def _opened(self, plan: CampaignPlan) -> Iterator[tuple[Place, Draft]]:
+        """The groups of every step that may be requested by now."""
+        for number, round_ in sorted(self._open.items()):
+            steps = round_.event.steps
+            while round_.next_step < len(steps):
+                step = steps[round_.next_step]
                 behind = step.step - 1 - plan.lag
-                cause, weights = open_round.plan_id, open_round.event.start_checkpoint
+                cause, weights = round_.plan_id, round_.event.start_checkpoint
                 if behind >= 0:
                     if (number, behind) not in self._trained:
                         break
                     _, cause, weights, healthy = self._trained[(number, behind)]
-                    if not healthy:
+                    if not healthy or not self._goes_on(round_, behind, plan):
                         break
-                open_round.next_step += 1
+                round_.next_step += 1
                 for slot in step.slots:
-                    yield from self._tries(
-                        (number, step.step, slot.slot, 0), len(step.slots), slot, cause, weights, plan
-                    )
+                    place = (number, step.step, slot.slot, 0)
+                    yield from self._request(place, len(step.slots), slot, cause, weights, plan)
 
-    def _replacements(self, plan: CampaignPlan) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
-        again, self._replace = self._replace, []
-        for group in again:
-            old = self._waiting.pop(group)
-            self._untrainable.discard(group)
-            number, step, slot, attempt = old.place
-            place = (number, step, slot, attempt + 1)
-            yield from self._tries(place, old.width, old.slot, old.cause, old.weights, plan)
-
-    def _tries(
-        self, place: Place, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
-    ) -> Iterator[tuple[Place, str, int, PlannedSlot, str, str]]:
-        """A slot's tries from this one on, up to the first that is not known to be untrainable."""
-        number, step, at, first = place
-        for attempt in range(first, plan.group_attempts):
-            group = group_id(self._campaign, number, step, at, attempt)
-            here = (number, step, at, attempt)
-            outcomes = self._outcomes.get(group, {})
-            if len(outcomes) >= plan.group_size:  # folded before the campaign's start was
-                self._close(group, outcomes)
-            yield here, group, width, slot, cause, weights
-            if group not in self._untrainable:
-                self._waiting[group] = _Group(here, width, slot, cause, weights)
-                return
-            self._untrainable.discard(group)
+    def _goes_on(self, round_: Open, trained: int, plan: CampaignPlan) -> bool:  # noqa: ARG002
+        """Whether a round goes on after a step was trained in good health."""
+        return True
 
     def _request(
-        self, place: Place, group: str, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
-    ) -> tuple[Place, Draft]:
-        number, step, _, attempt = place
+        self, place: Place, width: int, slot: PlannedSlot, cause: str, weights: str, plan: CampaignPlan
+    ) -> Iterator[tuple[Place, Draft]]:
+        """One try at a slot; the tries after it too, as far as this one is known to be lost."""
+        number, step, at, attempt = place
+        group = group_id(self._campaign, number, step, at, attempt)
         event, ordinal = group_requested(group, number, step, width, slot, attempt, weights, plan)
-        return place, self._draft(event, cause, ordinal, number, key=group)
+        draft = self._draft(event, cause, ordinal, number, key=group)
+        yield place, draft
+        asked = Requested(place, draft.id, width, slot, cause, weights)
+        outcomes = self._early.pop(group, None)
+        if outcomes is None:
+            self._waiting[group] = asked
+        elif not trainable(outcomes):
+            yield from self._replace(asked, outcomes, plan)
+
+    def _replace(
+        self,
+        asked: Requested,
+        outcomes: Outcomes,  # noqa: ARG002
+        plan: CampaignPlan,
+    ) -> Iterator[tuple[Place, Draft]]:
+        """What follows a group that cannot be trained."""
+        yield from self._next_try(asked, plan)
+
+    def _next_try(self, asked: Requested, plan: CampaignPlan) -> Iterator[tuple[Place, Draft]]:
+        number, step, slot, attempt = asked.place
+        if attempt + 1 < plan.group_attempts:
+            place = (number, step, slot, attempt + 1)
+            yield from self._request(place, asked.width, asked.slot, asked.cause, asked.weights, plan)
+
+    def _replacements(self, plan: CampaignPlan) -> Iterator[tuple[Place, Draft]]:
+        lost, self._lost = self._lost, []
+        for asked, outcomes in lost:
+            yield from self._replace(asked, outcomes, plan)
 
     def _forget(self) -> None:
         """Let go of rounds that are requested in full, and of their steps."""

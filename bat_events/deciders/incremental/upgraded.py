@@ -9,7 +9,6 @@ that the campaign began with. A decision about a round waits until its prescript
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bat_events.deciders.incremental.follower import PlainFollower
 from bat_events.deciders.incremental.planner import PlannerFollower
 from bat_events.deciders.interface import Draft
 from bat_events.events.campaign import LogicUpgraded
@@ -17,10 +16,7 @@ from bat_events.events.fact import Fact
 from bat_events.events.promotion import LogicAdopted, TargetStagePrescribed
 from bat_events.events.rounds import RoundPlanned
 
-PlannerFolded = PlannerFollower | PlainFollower
-"""A plain one is alone: it neither takes over nor is taken over from."""
-
-Make = Callable[[int], PlannerFolded]
+Make = Callable[[int], PlannerFollower]
 """A planner's follower by version. Raises ConfigurationError for one that is not here."""
 
 NAME = "planner"
@@ -54,18 +50,13 @@ class UpgradedPlanner:
         if isinstance(event, TargetStagePrescribed):
             of_round = self._of_round.setdefault(event.round, self._current)
             for version, planner in self._planners.items():
-                if version != of_round and isinstance(planner, PlannerFollower):
+                if version != of_round:
                     planner.leave(event.round)
         elif event.decider == NAME:
             if event.version not in self._planners:
                 planner = self._make(event.version)  # refused when it is asked for, not in the middle of a round
-                before = self._planners[self._current]
-                if (
-                    isinstance(event, LogicAdopted)
-                    and isinstance(planner, PlannerFollower)
-                    and isinstance(before, PlannerFollower)
-                ):
-                    planner.take_over(before, held={draft.id for _, draft in self._held})
+                if isinstance(event, LogicAdopted):
+                    planner.take_over(self._planners[self._current], held={draft.id for _, draft in self._held})
                     self._planners[event.version] = planner
             if isinstance(event, LogicAdopted):
                 self._current = event.version
@@ -87,5 +78,5 @@ class UpgradedPlanner:
 
     def _tell(self, planned: RoundPlanned, version: int) -> None:
         for other, planner in self._planners.items():
-            if other != version and isinstance(planner, PlannerFollower):
+            if other != version:
                 planner.adopt(planned)

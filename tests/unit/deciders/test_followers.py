@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 
 from bat_events.codec import Codec, Fact
+from bat_events.deciders import incremental
 from bat_events.deciders.incremental import follow
 from bat_events.deciders.interface import Decider, Draft
+from bat_events.deciders.planner import Planner
 from bat_events.deciders.premises import Premises
 from bat_events.deciders.versions import DECIDERS, NEWEST
 from bat_events.events.bank import StateSynthesized
-from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed
+from bat_events.events.campaign import CampaignCancelled, CampaignPaused, CampaignResumed, CampaignStarted
+from bat_events.events.plan import BreakerPlan
 from bat_events.events.promotion import TargetStagePrescribed
-from bat_events.events.rollouts import RewardScored, RolloutCompleted
+from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted
 from bat_events.events.rounds import EvaluationRequested, RoundCompleted
 from bat_events.replay import ArchiveSource
 from tests.replay.loop import CAMPAIGN, VERSION_1, VERSION_2, Loop
-from tests.unit.deciders.test_interleaving import CASES, interleavings, recorded
+from tests.unit.deciders.test_interleaving import CASES, PLANS, interleavings, recorded
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 every_version = pytest.mark.parametrize(("plan", "kind"), CASES, ids=lambda v: getattr(v, "__name__", v))
@@ -61,6 +64,45 @@ def _waits(draft: Draft, folded: Sequence[Fact]) -> bool:
 def test_a_follower_says_what_is_newly_required(plan: str, kind: type[Decider]) -> None:
     for seed, facts in enumerate(interleavings(recorded(plan, kind), kind, 8)):
         assert compare(kind, CAMPAIGN, facts, seed) > 0
+
+
+@pytest.mark.parametrize("max_missing", [0.0, 0.2, 0.35, 0.5, None])
+def test_a_breaker_is_followed_wherever_it_breaks(max_missing: float | None) -> None:
+    """In any order: rewards before the request, before the plan, before the step before was trained."""
+    made: set[tuple[str, bool]] = set()
+    for plan in PLANS:
+        for seed, facts in enumerate(interleavings(recorded(plan, Planner), Planner, 6)):
+            altered = [_losing(_with_breaker(fact, max_missing)) for fact in facts]
+            assert compare(Planner, CAMPAIGN, altered, seed) > 0
+            decider = Planner(CAMPAIGN)
+            for fact in altered:
+                decider.apply(fact)
+            made |= {(d.event.type_name(), getattr(d.event, "attempt", 0) > 0) for d in decider.required()}
+    assert (("RoundBroken", False) in made) is (max_missing is not None)
+    assert ("GroupAbandoned", False) in made
+    assert (("GroupRequested", True) in made) is (max_missing is None or max_missing > 0.2)
+
+
+def _losing(fact: Fact) -> Fact:
+    """A third of all rewards is withheld."""
+    event = fact.event
+    if not isinstance(event, RewardScored) or int(fact.id[:2], 16) % 3:
+        return fact
+    place = {name: getattr(event, name) for name in ("group", "round", "step", "slot", "rollout", "index")}
+    return replace(fact, event=RewardWithheld(**place, reason="judge", detail="away"))
+
+
+def _with_breaker(fact: Fact, max_missing: float | None) -> Fact:
+    event = fact.event
+    if not isinstance(event, CampaignStarted):
+        return fact
+    breaker = None if max_missing is None else BreakerPlan(max_missing=max_missing)
+    plan = event.plan.model_copy(update={"breaker": breaker})
+    return replace(fact, event=event.model_copy(update={"plan": plan}))
+
+
+def test_every_planner_has_a_follower_to_go_over_with() -> None:
+    assert set(incremental._PLANNERS) == {kind for kind in DECIDERS.values() if kind.name == "planner"}
 
 
 @every_version
