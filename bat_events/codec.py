@@ -3,8 +3,12 @@
 The body's SHA-256 stands in the envelope, so a flipped bit that still decodes is found. Writer schemas are looked up by
 digest among the committed ones and those learnt from the schema topic. An event of an earlier version is read as that
 version and upcast here, so that every reader sees the newest one; its envelope stays as it was recorded.
+
+Two ways lead to the same result: the quick one (events.headers, events.wire_reader, events.wire_writer), made for what this
+project's writers make, and the thorough one (fastavro, pydantic), which decides and explains wherever the quick one doubts.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -22,9 +26,13 @@ from pydantic import ValidationError
 from bat_events.domain.canonical import canonical_json
 from bat_events.errors import BadBody, BadEnvelope, TooLarge, UnknownSchema
 from bat_events.events.avro import from_avro, schema_of, to_avro
-from bat_events.events.base import Event, event_type, event_versions, newest
+from bat_events.events.base import Event, OldEvent, event_type, event_versions, newest
 from bat_events.events.envelope import Envelope, from_headers, to_headers
 from bat_events.events.fact import Fact
+from bat_events.events.headers import MOST_BYTES, quick_envelope
+from bat_events.events.wire_reader import Reader, no_reader, reader_of
+from bat_events.events.wire_writer import writer_of
+from bat_events.frozen import filled
 from bat_events.log.interface import MAXIMUM_BYTES, Record
 
 __all__ = ["Codec", "Fact", "Schema", "make_schema", "schema_file", "schema_folder", "schema_for"]
@@ -70,12 +78,23 @@ def schema_folder() -> Path:
     return Path(str(resources.files("bat_events") / "schemas"))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Known:
+    """What is needed to decode bodies of one type and one writer's schema."""
+
+    cls: type[Event]
+    writer: Schema
+    topics: tuple[str, ...]
+    is_old: bool
+    read: Reader
+
+
 class Codec:
     """Encodes events for the log and decodes records. Learns writer schemas as they are met on the schema topic."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, Schema] = {}
-        self._known: dict[tuple[str, str], tuple[type[Event], Schema]] = {}
+        self._known: dict[tuple[str, str], _Known] = {}
         for path in sorted(schema_folder().glob("*.avsc")):
             schema = make_schema(json.loads(path.read_bytes()))
             self._schemas[schema.digest] = schema
@@ -94,6 +113,10 @@ class Codec:
     @staticmethod
     def encode_body(event: Event) -> bytes:
         """The plain Avro body."""
+        write = writer_of(type(event))
+        if write is not None:
+            with contextlib.suppress(Exception):  # whatever is not as pydantic makes it: fastavro says what is wrong
+                return write(event)
         buffer = io.BytesIO()
         fastavro.schemaless_writer(buffer, schema_for(type(event)).parsed, to_avro(type(event))(event), strict=True)
         return buffer.getvalue()
@@ -108,28 +131,38 @@ class Codec:
 
         Raises TooLarge, BadEnvelope, UnknownSchema or BadBody, each with topic, partition and offset.
         """
-        where: dict[str, Any] = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-        if record.size > MAXIMUM_BYTES:
-            raise TooLarge(f"{record.size:,} bytes; a record has {MAXIMUM_BYTES:,} at most", **where)
-        try:
-            envelope = from_headers(record.headers)
-        except ValueError as error:
-            raise BadEnvelope(str(error), **where) from None
+        topic, partition, offset, value = record.topic, record.partition, record.offset, record.value
+        where = {"topic": topic, "partition": partition, "offset": offset}
+        envelope = quick_envelope(record.headers)
+        if envelope is None or len(record.key) + len(value) > MAXIMUM_BYTES - MOST_BYTES:
+            envelope = self._envelope(record, where)
         written, event = self.event_of(
-            record.value,
+            value,
             ce_type=envelope.type,
             schema_digest=envelope.schema_digest,
             body_digest=envelope.body_digest,
             where=where,
         )
-        return Fact(
-            event=event,
-            envelope=envelope,
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            earlier=None if event is written else written,
+        return filled(
+            Fact,
+            {
+                "event": event,
+                "envelope": envelope,
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "earlier": None if event is written else written,
+            },
         )
+
+    @staticmethod
+    def _envelope(record: Record, where: dict[str, Any]) -> Envelope:
+        if record.size > MAXIMUM_BYTES:
+            raise TooLarge(f"{record.size:,} bytes; a record has {MAXIMUM_BYTES:,} at most", **where)
+        try:
+            return from_headers(record.headers)
+        except ValueError as error:
+            raise BadEnvelope(str(error), **where) from None
 
     def event_of(
         self, value: bytes, *, ce_type: str, schema_digest: str, body_digest: str, where: dict[str, Any]
@@ -141,14 +174,16 @@ class Codec:
         known = self._known.get((ce_type, schema_digest))
         if known is None:
             known = self._known[(ce_type, schema_digest)] = self._find(ce_type, schema_digest, where)
-        cls, writer = known
         if hashlib.sha256(value).hexdigest() != body_digest:
             raise BadBody("the body's SHA-256 is not the envelope's: the bytes were changed or cut", **where)
-        if where["topic"] not in cls.topics():
+        if where["topic"] not in known.topics:
             raise BadEnvelope(f"{ce_type} does not belong on this topic", **where)
-        return self._body(cls, writer, value, where)
+        written = known.read(value)
+        if written is None:
+            return self._body(known.cls, known.writer, value, where)
+        return written, newest(written) if known.is_old else written
 
-    def _find(self, ce_type: str, schema_digest: str, where: dict[str, Any]) -> tuple[type[Event], Schema]:
+    def _find(self, ce_type: str, schema_digest: str, where: dict[str, Any]) -> "_Known":
         cls = event_type(ce_type)
         writer = self._schemas.get(schema_digest)
         if cls is None or writer is None:
@@ -156,7 +191,13 @@ class Codec:
             raise UnknownSchema(f"{missing} is not known here: install a newer bat-events", **where)
         if writer.ce_type != ce_type:
             raise BadBody(f"the schema of {writer.ce_type} is not that of {ce_type}", **where)
-        return cls, writer
+        return _Known(
+            cls=cls,
+            writer=writer,
+            topics=cls.topics(),
+            is_old=issubclass(cls, OldEvent),
+            read=reader_of(cls) if writer.digest == schema_for(cls).digest else no_reader,
+        )
 
     def glimpse(self, record: Record) -> Any:
         """For people: what a record's bytes say by the schema that its header names, unchecked; None where nothing can be
@@ -190,7 +231,10 @@ class Codec:
             MemoryError,
             KeyError,
         ) as error:
-            raise BadBody(f"not an Avro {cls.__name__}: {type(error).__name__}: {error}", **where) from None
+            said = str(error).replace(
+                f" from {buffer!r}", ""
+            )  # its address would make each letter about it another one
+            raise BadBody(f"not an Avro {cls.__name__}: {type(error).__name__}: {said}", **where) from None
         except (SchemaParseException, SchemaResolutionError) as error:
             raise BadBody(f"the writer's schema cannot be read as {cls.__name__}: {error}", **where) from None
         if buffer.tell() != len(value):

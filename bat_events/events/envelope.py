@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -82,7 +83,7 @@ def format_time(moment: datetime) -> str:
     """RFC 3339 in UTC with microseconds; raises ValueError on a naive time."""
     if moment.tzinfo is None:
         raise ValueError(f"time {moment!r} has no time zone: events carry UTC")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{moment.astimezone(UTC).isoformat(timespec='microseconds')[:-6]}Z"
 
 
 def parse_time(text: str) -> datetime:
@@ -94,13 +95,22 @@ def parse_time(text: str) -> datetime:
 
 def format_cut(cut: Cut) -> str:
     """A cut as compact JSON, topics and partitions in order."""
-    ordered = {topic: {str(p): offset for p, offset in sorted(parts.items())} for topic, parts in sorted(cut.items())}
-    return json.dumps(ordered, separators=(",", ":"))
+    return f"{{{','.join([f'{_quoted(topic)}:{_offsets(parts)}' for topic, parts in sorted(cut.items())])}}}"
+
+
+_quoted = lru_cache(256)(json.dumps)
+
+
+def _offsets(parts: dict[int, int]) -> str:
+    return "{" + ",".join([f'"{partition}":{offset}' for partition, offset in sorted(parts.items())]) + "}"
 
 
 def parse_cut(text: str) -> Cut:
     """The inverse of `format_cut`, strict. Raises ValueError."""
-    data = json.loads(text)
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError("a cut is not nested so deeply") from None
     if not isinstance(data, dict):
         raise ValueError("a cut is a mapping of topics")
     cut: Cut = {}

@@ -1,9 +1,10 @@
 """Drafts -> records: the one place where envelopes are made."""
 
 import hashlib
-import secrets
+import os
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from bat_events.codec import Codec, schema_for
 from bat_events.deciders.interface import Draft
@@ -11,13 +12,15 @@ from bat_events.errors import LogError
 from bat_events.events.base import OldEvent
 from bat_events.events.crossing import crossing_faults
 from bat_events.events.envelope import Cut, Envelope
+from bat_events.events.headers import quick_headers
+from bat_events.frozen import filled
 from bat_events.log.interface import Outgoing
 from bat_events.log.topics import BY_NAME, partition_of
 
 
 def new_traceparent() -> str:
     """A W3C traceparent that begins a trace."""
-    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+    return f"00-{os.urandom(16).hex()}-{os.urandom(8).hex()}-01"
 
 
 def child_traceparent(parent: str | None) -> str:
@@ -25,7 +28,7 @@ def child_traceparent(parent: str | None) -> str:
     if parent is None or parent.count("-") != 3:
         return new_traceparent()
     version, trace, _, flags = parent.split("-")
-    return f"{version}-{trace}-{secrets.token_hex(8)}-{flags}"
+    return f"{version}-{trace}-{os.urandom(8).hex()}-{flags}"
 
 
 def outgoing(
@@ -52,27 +55,35 @@ def outgoing(
     if topic not in draft.event.topics():
         raise ValueError(f"{draft.event.ce_type()} does not belong on {topic}: it stands on {draft.event.topics()}")
     key = draft.key.encode()
-    envelope = Envelope(
-        id=draft.id,
-        source=source,
-        type=draft.event.ce_type(),
-        time=time,
-        subject=draft.key,
-        schema_digest=schema_for(type(draft.event)).digest,
-        body_digest=hashlib.sha256(body).hexdigest(),
-        campaign=draft.campaign,
-        cause=draft.cause,
-        ordinal=draft.ordinal,
-        logic=logic,
-        round=draft.round,
-        traceparent=child_traceparent(traceparent),
-        cut=cut,
-        cost=draft.cost,
-    )
-    headers = tuple(Codec.headers(envelope))
+    fields: dict[str, Any] = {
+        "id": draft.id,
+        "source": source,
+        "type": draft.event.ce_type(),
+        "time": time,
+        "subject": draft.key,
+        "schema_digest": schema_for(type(draft.event)).digest,
+        "body_digest": hashlib.sha256(body).hexdigest(),
+        "campaign": draft.campaign,
+        "cause": draft.cause,
+        "ordinal": draft.ordinal,
+        "logic": logic,
+        "round": draft.round,
+        "traceparent": child_traceparent(traceparent),
+        "cut": cut,
+        "cost": draft.cost,
+    }
+    headers = quick_headers(**fields) or tuple(Codec.headers(Envelope(**fields)))
     if BY_NAME[topic].plane == "boundary":
         writer = BY_NAME[topic].writer
         faults = crossing_faults(key, headers, topic=topic, writer=writer, campaign=draft.campaign)
         if faults:
             raise LogError(f"{draft.event.ce_type()} must not cross the evaluation boundary: {'; '.join(faults)}")
-    return Outgoing(topic=topic, partition=partition_of(key, partitions[topic]), key=key, value=body, headers=headers)
+    values = {
+        "topic": topic,
+        "partition": partition_of(key, partitions[topic]),
+        "key": key,
+        "value": body,
+        "headers": headers,
+        "timestamp_ms": None,
+    }
+    return filled(Outgoing, values)
