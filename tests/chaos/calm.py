@@ -1,6 +1,7 @@
 """The undisturbed run: every service of the registry in a thread of this one process, on the real broker."""
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Iterator
 
@@ -9,6 +10,9 @@ from bat_events.consumers.registry import SERVICES, build
 from bat_events.service.run import drive
 from bat_events.settings import KafkaSettings, Settings, load_settings
 from tests.e2e.commands import Home
+
+_LATE = ("pydicom.pixels.utils", "nibabel", "nilearn", "scipy.ndimage", "scipy.special")
+"""Imported by the services at their first use; two threads at once find some of them half made."""
 
 
 def settings_of(home: Home) -> Settings:
@@ -24,6 +28,8 @@ def settings_of(home: Home) -> Settings:
 @contextlib.contextmanager
 def all_services(home: Home) -> Iterator[list[str]]:
     """Run them for as long as this lasts; yields what went wrong so far, one line each."""
+    for module in _LATE:
+        importlib.import_module(module)
     settings = settings_of(home)
     faults: list[str] = []
     stop = threading.Event()

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bat_events.consumers.registry import SERVICES
-from bat_events.log.local_kafka import LocalKafka
 from tests.chaos.field import ALONE, TRANSACTIONAL, Field, some
 
 Say = Callable[[str], None]
@@ -49,7 +48,7 @@ class Storm:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
-        self.began = time.monotonic()
+        self.began, self.began_wall = time.monotonic(), time.time()
         self._due: list[str] = []
 
     @property
@@ -141,40 +140,49 @@ class Storm:
             self.kills[service] += 1
             self.note("in a transaction", [service], moment)
 
-    def freeze(self, service: str | None = None, seconds: float | None = None) -> None:
-        """SIGSTOP over the session's time-out, another instance meanwhile, SIGCONT: the zombie must change nothing.
+    def freeze(
+        self, services: Sequence[str] = (), seconds: float | None = None, wait_s: float = 8.0
+    ) -> dict[str, int | None]:
+        """SIGSTOP over the session's time-out, other instances meanwhile, SIGCONT: the zombies must change nothing.
 
-        Drawn: which service, whether it is frozen inside a transaction, and for longer than the transaction's time-out or not.
+        Drawn: which service, at which moment of a transaction it is frozen, and for longer than the transaction's time-out or
+        not. Who begins no transaction for `wait_s` is frozen outside one. Returns the exit codes of the zombies that ended.
         """
-        service = service or self.chance.choice([name for name in SERVICES if name not in ALONE])
+        services = services or [self.chance.choice([name for name in SERVICES if name not in ALONE])]
         seconds = seconds or self.chance.choice((SESSION_S + 1.5, TRANSACTION_S + 3.0))
-        moment = self.chance.choice(("produced", "offsets-sent"))
-        inside = False
-        if service in TRANSACTIONAL:
-            self.field.order(service, moment, "stop")
-            self.until(lambda: self.field.frozen(service) is not None, timeout_s=8)
-            inside = not self.field.withdraw(service)
-        if not inside and not self.field.stop(service):
-            return
-        zombie = self.field.let_go(service)
-        where = f"inside a transaction ({moment})" if inside else "outside a transaction"
-        self.note("freeze", [service], f"{where}, {seconds:g} s, another one started")
+        ordered = [name for name in services if name in TRANSACTIONAL]
+        for name in ordered:
+            self.field.order(name, self.chance.choice(("produced", "offsets-sent")), "stop")
+        self.until(lambda: all(self.field.frozen(name) for name in ordered), timeout_s=wait_s if ordered else 0.0)
+        inside = [name for name in ordered if not self.field.withdraw(name)]
+        zombies = {}
+        for name in services:
+            if name in inside or self.field.stop(name):
+                zombies[name] = self.field.let_go(name)
+        self.note("freeze", list(zombies), f"{seconds:g} s, inside a transaction: {', '.join(inside) or 'none'}")
         self.rest(seconds)
-        self.field.go_on(zombie)
-        self.until(lambda: zombie.poll() is not None, timeout_s=12)
-        code = zombie.poll()
-        self.note("go on", [service], "it lives as one of two" if code is None else f"it ended with exit {code}")
+        for zombie in zombies.values():
+            self.field.go_on(zombie)
+        self.until(lambda: all(zombie.poll() is not None for zombie in zombies.values()), timeout_s=8)
+        codes = {name: zombie.poll() for name, zombie in zombies.items()}
+        said = ", ".join("lives on as one of two" if code is None else f"exit {code}" for code in codes.values())
+        self.note("go on", list(zombies), said)
+        return codes
 
-    def restart_broker(self, *, kill: bool) -> int:
-        """The broker goes while services and a stranger are inside transactions; how many partitions those held back."""
-        chosen = some(self.chance, TRANSACTIONAL, 5)
+    def restart_broker(
+        self, *, kill: bool, services: Sequence[str] = (), wait_s: float = 10.0
+    ) -> tuple[list[str], int]:
+        """The broker goes while services and a stranger are inside transactions.
+
+        Returns the services that were inside one, and how many partitions stood behind open transactions.
+        """
+        chosen = list(services) or some(self.chance, TRANSACTIONAL, 5)
         with self.field.stranger():
             for service in chosen:
                 self.field.order(service, self.chance.choice(("produced", "offsets-sent")), "stop")
-            self.until(lambda: any(self.field.frozen(name) for name in chosen), timeout_s=6)
+            self.until(lambda: any(self.field.frozen(name) for name in chosen), timeout_s=wait_s)
             self.rest(0.5)
-            waiting = [name for name in chosen if self.field.withdraw(name)]
-            inside = [name for name in chosen if name not in waiting]
+            inside = [name for name in chosen if not self.field.withdraw(name)]
             held = self.field.held_back()
             began = time.monotonic()
             if kill:
@@ -183,21 +191,18 @@ class Storm:
                 self.field.kafka.down()
             what = "broker killed" if kill else "broker stopped"
             self.note(what, inside, f"{len(held)} partitions behind open transactions")
-            if self.chance.random() < 0.5:  # some meet a broker that is away, some one that is back
+            early = self.chance.random() < 0.5  # some meet a broker that is away, some one that is back
+            if early:
                 self._thaw(inside)
             self.rest(self.chance.uniform(0.0, 3.0))
-            self._up(self.field.kafka)
+            self.field.kafka.up()
             self.note("broker is back", [], f"after {time.monotonic() - began:.1f} s")
             self._thaw(inside)
-        return len(held)
+        return inside, len(held)
 
     def _thaw(self, services: Sequence[str]) -> None:
         for name in services:
             self.field.go_on(self.field.process(name))
-
-    @staticmethod
-    def _up(kafka: LocalKafka) -> None:
-        kafka.up()
 
     # -- what is kept
 

@@ -29,7 +29,7 @@ def test_a_call_that_does_not_come_back_is_given_up_and_so_is_its_client() -> No
 
 def test_its_thread_ends_with_it() -> None:
     bounded = Bounded("write")
-    (thread,) = [t for t in threading.enumerate() if t.ident == bounded(threading.get_ident, 5)]
+    thread = bounded(threading.current_thread, 5)
     del bounded
     thread.join(5)
     assert not thread.is_alive()
