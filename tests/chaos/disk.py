@@ -49,10 +49,11 @@ class Disk:
         self.fill()
         storm.note("disk full", ["auditor"])
         end = time.monotonic() + seconds
-        storm.until(lambda: "no space" in storm.field.home.doing().get("auditor", ""), timeout_s=seconds)
-        said = storm.field.home.doing().get("auditor", "")
+        storm.until(lambda: "no space" in storm.field.doing("auditor"), timeout_s=seconds)
         storm.kill(["auditor"], "kill")
         storm.rest(max(2.0, end - time.monotonic()))
+        storm.until(lambda: "no space" in storm.field.doing("auditor"), timeout_s=seconds)
+        said = storm.field.doing("auditor").partition(":")[0]
         self.free()
         storm.note("space again", ["auditor"], said)
 

@@ -4,6 +4,7 @@ Processes are signalled only by the pids that the supervisor of this field start
 """
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -169,7 +170,8 @@ class Field:
         """Tend until `done()` is true. Raises AssertionError with what the services say after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not done():  # type: ignore[operator]
-            assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s; services: {self.home.doing()}"
+            doing = {name: self.doing(name) for name in SERVICES}
+            assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s; services: {doing}"
             self.tend()
 
     def rest(self, seconds: float) -> None:
@@ -185,6 +187,17 @@ class Field:
         assert self.supervisor is not None
         child = next(child for child in self.supervisor.children if child.name == service)
         return child.process if child.process.poll() is None else None
+
+    def doing(self, service: str, since: float = 0.0) -> str:
+        """What a service's process says that it does; empty where it has not said so since that time of day."""
+        process = self.process(service)
+        if process is None:
+            return ""
+        path = self.home.path / "run" / self.home.namespace / f"{service}.{process.pid}.json"
+        with contextlib.suppress(FileNotFoundError):
+            said = json.loads(path.read_text())
+            return str(said["doing"]) if said["at"] >= since else ""
+        return ""
 
     def alive(self) -> list[str]:
         """The services whose process runs now."""

@@ -81,15 +81,15 @@ def broker(path: Path) -> Any:
         kafka.down()
 
 
-def up_to_date(field: Field) -> bool:
-    """Whether the auditors have taken everything: their file is read only when they have ended."""
-    doing = field.home.doing()
-    return all("up to date" in doing.get(name, "") for name in ("auditor", "heldout-auditor"))
+def up_to_date(field: Field, since: float) -> bool:
+    """Whether the auditors have taken everything that was there at a time: their file is read only when they have ended."""
+    return all(field.doing(name, since + 1.0).startswith("up to date") for name in ("auditor", "heldout-auditor"))
 
 
 def settle(field: Field, say: Say, timeout_s: float = 300.0) -> None:
     """After the storm: until the campaign has ended, everything is sealed and nothing new comes."""
     field.until(lambda: ended(field.watch), timeout_s=timeout_s, what="the end of the campaign")
     quiet(field.watch, field.tend)
-    field.until(lambda: up_to_date(field), timeout_s=120, what="the auditors' last rows")
+    since = time.time()
+    field.until(lambda: up_to_date(field, since), timeout_s=120, what="the auditors' last rows")
     say(f"ended: {len(field.watch.facts)} events")
