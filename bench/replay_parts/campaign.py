@@ -94,7 +94,8 @@ def _tokens(most: int, *parts: Any) -> int:
 
 def _roll_out(fact: Fact, _: CampaignPlan, *, response: int, prompt: int, noise: bytes) -> list[Draft]:
     event = fact.event
-    assert isinstance(event, GroupRequested)
+    if not isinstance(event, GroupRequested):  # the planner gave a group up: nothing is sampled
+        return []
     found = []
     for index in range(event.size):
         rollout = rollout_id(event.group, index)
