@@ -29,7 +29,8 @@ from bat_events.log.topics import broker_name, plain_name
 __all__ = ["KafkaReactorLog", "KafkaReader", "KafkaWorkerLog", "KafkaWriter", "partitions_of"]
 
 _TRANSACTION_TIMEOUT_MS = 10_000  # a killed transaction holds the last stable offset this long
-_ENDING_S = 15.0  # for one call inside a transaction: the broker has given the transaction up by then
+_ENDING_S = 10.0  # for one call inside a transaction: the broker has given the transaction up by then
+_BACK_S = 2.0  # after that the client has come back, or it never will
 
 
 def _no_crash(_: str) -> None:
@@ -130,10 +131,10 @@ class _Writing:
             self._failures.append((message.topic() or "", error))
 
     def _end(self, call: Any) -> None:
-        self._guard(lambda: self._bounded(call, _ENDING_S + LOOK_S))
+        self._guard(lambda: self._bounded(call, _ENDING_S + _BACK_S))
 
     def _abort(self) -> None:
-        self._bounded(lambda: self._producer.abort_transaction(_ENDING_S), _ENDING_S + LOOK_S)
+        self._bounded(lambda: self._producer.abort_transaction(_ENDING_S), _ENDING_S + _BACK_S)
 
     def _guard(self, call: Any) -> None:
         """Retry what Kafka calls retriable, and tell a fenced producer and a forbidden one from other errors."""

@@ -56,7 +56,7 @@ class _Hanging:
 def test_a_transaction_whose_offsets_are_never_answered_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "Producer", _Hanging)
     monkeypatch.setattr(kafka, "_ENDING_S", 0.1)
-    monkeypatch.setattr(kafka, "LOOK_S", 0.1)
+    monkeypatch.setattr(kafka, "_BACK_S", 0.1)
     writing = kafka._Writing(bootstrap="nowhere:1", namespace="n", transactional_id="planner")
     began = time.monotonic()
     with pytest.raises(LogError, match="planner: Kafka's client did not come back"):
