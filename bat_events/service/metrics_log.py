@@ -30,6 +30,7 @@ class _MeteredLog:
         self._sampled = 0.0
         self._rebalances = 0
         self._metrics.in_hand.labels(service).set(0)
+        self._metrics.failed.labels(service)  # 0 before the first
         self._metrics.progressed(service)
 
     def __getattr__(self, name: str) -> Any:
