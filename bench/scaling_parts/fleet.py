@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -241,6 +242,41 @@ class Outputs:
     def close(self) -> None:
         """Stop following."""
         self._reader.close()
+
+
+class Feeder:
+    """Keeps so many groups unanswered until it is ended: a round that goes on however long the processes take to start."""
+
+    def __init__(self, fleet: Fleet, work_ms: int, waiting: int) -> None:
+        self._fleet, self._work_ms, self._waiting = fleet, work_ms, waiting
+        self.outputs = fleet.outputs()
+        self.asked: set[str] = set()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._feed)
+        self._thread.start()
+
+    def _feed(self) -> None:
+        writer = KafkaWriter(bootstrap=self._fleet.admin, namespace=self._fleet.namespace, name="feeder")
+        for batch in itertools.count():
+            some = pieces([self._work_ms] * self._waiting, first=batch * self._waiting // 8)
+            writer.publish([request(piece, self._fleet.partitions, 1) for piece in some])
+            self.asked |= {piece.group for piece in some}
+            while len(self.asked) - len(self.outputs.groups) >= self._waiting:
+                if self._end.is_set():
+                    return
+                self.outputs.poll()
+            if self._end.is_set():
+                return
+
+    def stop(self) -> None:
+        """Ask for no more."""
+        self._end.set()
+        self._thread.join()
+
+    def finish(self, within_s: float) -> float:
+        """Ask for no more and wait for every answer; gives when the last was written (s since the epoch)."""
+        self.stop()
+        return self.outputs.wait(self.asked, within_s=within_s)
 
 
 def until(condition: Callable[[], bool], what: str, within_s: float, *, every_s: float = 0.1) -> None:

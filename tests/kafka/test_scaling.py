@@ -30,13 +30,13 @@ from bat_events.service.metrics_lag import Lag, LagReader
 from bat_events.service.runtime import Status
 from bat_events.service.services import Service, worker
 from bat_events.settings import load_settings
-from bench.scaling_parts.fleet import Fleet, pieces, request, until
+from bench.scaling_parts.fleet import Feeder, Fleet, pieces, request, until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 PARTITIONS = 8
 WORK_MS = 250
-GROUPS = 120
+WAITING = 32
 SESSION_S = int(server_properties(Layout(root=Path("unused")), 1, 2)["group.consumer.session.timeout.ms"]) / 1000
 MOVES_S = 4.0  # 2 s on an idle machine (bench/scaling.py); tests run beside others
 
@@ -71,13 +71,10 @@ def story(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def _tell(fleet: Fleet) -> Story:
     story = Story()
-    work = pieces([WORK_MS] * GROUPS)
-    story.asked = {piece.group for piece in work}
-    outputs = fleet.outputs()
     lag = LagReader(fleet.kafka.login("monitor", fleet.namespace), fleet.namespace)
     (first,) = fleet.start()
     fleet.await_shares(1)
-    fleet.publish(work, size=1)
+    feeder = Feeder(fleet, WORK_MS, WAITING)
     until(lambda: len(_begun(fleet, first.pid)) > 2, "the round is under way", 20)
 
     (second,) = fleet.start()
@@ -86,7 +83,7 @@ def _tell(fleet: Fleet) -> Story:
     story.joined_s = min(_begun(fleet, second.pid).values()) - polls
 
     fleet.await_shares(2)
-    owned = _owned_by(fleet, first.pid, second.pid)
+    owned = _owned_without(fleet, second.pid)
     killed = time.time()
     first.kill()
     first.wait()
@@ -102,15 +99,15 @@ def _tell(fleet: Fleet) -> Story:
     story.stopped_told_s = time.time() - told.stat().st_mtime
     until(lambda: bool(_begun(fleet, third.pid)), "the third has the stopped one's work", 60)
     second.send_signal(signal.SIGCONT)
-    outputs.wait(story.asked, within_s=120)
+    feeder.finish(120)
 
     until(lambda: all(row.position == row.end for row in _of(lag, "rollout")), "markers are passed", 10)
     story.end = _of(lag, "rollout")
     story.offsets = group_offsets(admin_client(fleet.admin), f"{fleet.namespace}.rollout")[0]
     story.begun = Counter(note["work"] for note in fleet.notes() if note["what"] == "begun")
     story.moves = 3
-    story.committed, story.answered = outputs.ids, outputs.groups
-    outputs.close()
+    story.committed, story.answered, story.asked = feeder.outputs.ids, feeder.outputs.groups, feeder.asked
+    feeder.outputs.close()
 
     poison = Outgoing(topic="group", partition=0, key=b"poison", value=b"\0junk", headers=())
     KafkaWriter(bootstrap=fleet.admin, namespace=fleet.namespace, name="bench").publish([poison])
@@ -138,8 +135,8 @@ def _begun(fleet: Fleet, pid: int, partitions: Sequence[int] | None = None, sinc
     }
 
 
-def _owned_by(fleet: Fleet, pid: int, other: int) -> list[int]:
-    """The partitions that `pid` has now and not `other`: each member is known by what it began last."""
+def _owned_without(fleet: Fleet, other: int) -> list[int]:
+    """The partitions that a process does not have now: each member is known by what it began last."""
     owners = fleet.owners()
     last = max((n for n in fleet.notes() if n["what"] == "begun" and n["pid"] == other), key=lambda n: n["at"])
     return [partition for partition, owner in owners.items() if owner != owners[last["partition"]]]
@@ -182,7 +179,7 @@ def test_nothing_waits_where_all_is_done_not_even_markers(story: Story) -> None:
     assert [(row.records, row.oldest_ms) for row in story.end] == [(0, None)] * PARTITIONS
     ends = {("t-scaling.group", row.partition): row.end for row in story.end}
     assert dict(story.offsets) == ends  # an autoscaler compares just these two
-    assert sum(row.end for row in story.end) > GROUPS  # there were markers to pass
+    assert sum(row.end for row in story.end) > len(story.asked)  # there were markers to pass
 
 
 def test_poison_moves_the_offset_so_that_it_calls_for_no_workers(story: Story) -> None:
