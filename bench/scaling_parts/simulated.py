@@ -20,6 +20,7 @@ from bat_events.domain.grouping import rollout_id
 from bat_events.events.rollouts import RewardWithheld, RolloutCompleted
 from bat_events.events.rounds import GroupRequested
 from bat_events.service.context import Context
+from bat_events.service.handler import Handler
 from bat_events.service.run import run_service
 from bat_events.service.services import Service, worker
 from bat_events.settings import load_settings
@@ -138,10 +139,10 @@ def rollout(request: GroupRequested, index: int) -> RolloutCompleted:
 def main(journal: Path, name: str = "rollout") -> int:
     """Serve until asked to stop."""
     notes = Journal(journal)
-    handlers = {"rollout": SimulatedRollout, "judge": SimulatedJudge}
+    handlers: dict[str, Handler] = {"rollout": SimulatedRollout(notes), "judge": SimulatedJudge(notes)}
 
     def build(_: str, context: Context) -> Service:
-        service = worker(context, handlers[name](notes), instance=instance_name())
+        service = worker(context, handlers[name], instance=instance_name())
         notes.note("polls")
         return service
 
