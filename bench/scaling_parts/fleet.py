@@ -20,6 +20,7 @@ from bat_events.deciders.interface import Draft
 from bat_events.domain.canonical import digest, identifier
 from bat_events.domain.grouping import group_id
 from bat_events.domain.vocabulary import Focus, Pool, Track
+from bat_events.events.base import Event
 from bat_events.events.rounds import GroupRequested
 from bat_events.log.acls import apply_access
 from bat_events.log.admin import admin_client, apply_topics
@@ -29,6 +30,8 @@ from bat_events.log.kafka import KafkaReader, KafkaWriter
 from bat_events.log.local_kafka import LocalKafka
 from bat_events.log.topics import TOPICS, partition_of
 from bat_events.service.emit import outgoing
+
+from .simulated import rollout
 
 CAMPAIGN = "scaling"
 _SERVICE = Path(__file__).with_name("simulated.py")
@@ -72,9 +75,9 @@ def spread_evenly(work_ms: Sequence[int], partitions: int, *, first: int = 0) ->
     raise AssertionError
 
 
-def request(piece: Piece, partitions: int, size: int) -> Outgoing:
-    """The event that asks for a group."""
-    event = GroupRequested(
+def request(piece: Piece, partitions: int, size: int, service: str = "rollout") -> Outgoing:
+    """The event that asks for a group; for a judge one rollout of it."""
+    asked = GroupRequested(
         group=piece.group,
         round=1,
         step=piece.step,
@@ -89,6 +92,7 @@ def request(piece: Piece, partitions: int, size: int) -> Outgoing:
         seed=piece.work_ms,
         size=size,
     )
+    event: Event = asked if service == "rollout" else rollout(asked, 0)
     draft = Draft(
         event=event,
         campaign=CAMPAIGN,
@@ -154,7 +158,7 @@ class Fleet:
     def publish(self, some: Iterable[Piece], *, size: int = 2) -> float:
         """Put groups on the log; gives the moment at which they could be read (s since the epoch)."""
         writer = KafkaWriter(bootstrap=self.admin, namespace=self.namespace, name="bench")
-        writer.publish([request(piece, self.partitions, size) for piece in some])
+        writer.publish([request(piece, self.partitions, size, self.service) for piece in some])
         return time.time()
 
     def start(self, count: int = 1) -> list["subprocess.Popen[bytes]"]:
@@ -259,7 +263,7 @@ class Feeder:
         writer = KafkaWriter(bootstrap=self._fleet.admin, namespace=self._fleet.namespace, name="feeder")
         for batch in itertools.count():
             some = pieces([self._work_ms] * self._waiting, first=batch * self._waiting // 8)
-            writer.publish([request(piece, self._fleet.partitions, 1) for piece in some])
+            writer.publish([request(piece, self._fleet.partitions, 1, self._fleet.service) for piece in some])
             self.asked |= {piece.group for piece in some}
             while len(self.asked) - len(self.outputs.groups) >= self._waiting:
                 if self._end.is_set():
