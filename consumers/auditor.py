@@ -21,6 +21,7 @@ from bat_events.log.admin import learn_schemas
 from bat_events.log.interface import CrashPoint, LogReader, Partition, Record
 from bat_events.log.kafka import KafkaReader
 from bat_events.service.context import Context
+from bat_events.service.metrics_log import metered
 from bat_events.service.runtime import Status, SystemClock, no_crash
 from bat_events.service.services import Service
 
@@ -146,5 +147,6 @@ def build(context: Context, *, heldout: bool = False) -> Service:
         relearn=lambda: learn_schemas(codec, context.bootstrap, namespace),
         artefact=None if heldout else context.store.get,
     )
-    machine = AuditMachine(file=file, materialiser=materialiser, reader=reader, status=context.status)
+    measured = metered(reader, context.metrics, context.status.service)
+    machine = AuditMachine(file=file, materialiser=materialiser, reader=measured, status=context.status)
     return Service(machines=[machine], closers=closers)

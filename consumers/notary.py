@@ -29,6 +29,7 @@ from bat_events.log.kafka import KafkaReactorLog
 from bat_events.log.topics import IMPORT_TOPIC
 from bat_events.service.context import Context
 from bat_events.service.emit import outgoing
+from bat_events.service.metrics_log import metered
 from bat_events.service.runtime import Clock, Status, SystemClock, no_crash
 from bat_events.service.services import Service
 
@@ -206,7 +207,7 @@ def build(context: Context, *, heldout: bool = False) -> Service:
         bootstrap=context.bootstrap, namespace=context.settings.namespace, service=name, topics=topics
     )
     machine = NotaryMachine(
-        log=log,
+        log=metered(log, context.metrics, name),
         seals=context.read_all(seal_type(heldout=heldout).TOPIC),
         codec=context.codec,
         clock=SystemClock(),

@@ -24,6 +24,7 @@ from bat_events.errors import (
     HandlerFailed,
     ImpossibleEvent,
     LogError,
+    Rebalanced,
     Unable,
 )
 from bat_events.log.interface import MAXIMUM_BYTES, CrashPoint, Outgoing, Partition, Record, WorkerLog
@@ -114,7 +115,15 @@ class WorkerMachine:
         if self._busy:
             self._busy = False
             self._status.say("waiting" if self._box is None else f"waiting{self._box.remark()}")
+        self._pass_markers()
         self._commit_passed()
+
+    def _pass_markers(self) -> None:
+        """Nothing is in hand, so all before the positions is done: transaction markers must not look like work to others."""
+        for where in self._log.assigned():
+            position = self._log.positions.get(where, 0)
+            if position > self._position(where):
+                self._passed[where] = position
 
     # -- what comes in
 
@@ -258,6 +267,8 @@ class WorkerMachine:
 
     def _emit(self, work: _Work, drafts: Sequence[Draft], *, handled: bool = True) -> None:
         """Commit the drafts, and that the event was `handled`, unless its partition was taken away meanwhile."""
+        if work.letter is None and self._overtaken(work.record):
+            return
         outputs = [self._outgoing(draft, work.fact) for draft in drafts]
         largest = max((out for out in outputs), key=lambda out: len(out.value), default=None)
         if self._box is not None and largest is not None and len(largest.value) > MAXIMUM_BYTES:
@@ -289,24 +300,38 @@ class WorkerMachine:
     ) -> None:
         """Commit that a record waits, and the offset past it."""
         assert self._box is not None
+        if letter is None and self._overtaken(record):
+            return
         draft = self._box.park(record, cause, error, fact=fact, attempts=attempts)
         after = record.offset + 1 if letter is None else self._position(record.place)
         if self._commit(record.place, after, [], [draft], fact):
             self._busy = True
             self._status.say(f"parked {record.topic}[{record.partition}]@{record.offset}: {cause.value}")
 
+    def _overtaken(self, record: Record) -> bool:
+        """Whether its partition went and came back while it was in hand, and another member has committed it meanwhile."""
+        if self._box is not None:
+            self._gain(self._box)
+        return record.offset < self._done.get(record.place, 0)
+
     def _commit(
         self, where: Partition, after: int | None, outputs: list[Outgoing], letters: list[Draft], fact: Fact | None
     ) -> bool:
         """One transaction, unless the partition was taken away; `after` is None where its offset stays."""
-        if where not in self._log.assigned():  # another member has it now and will do the same work: drop ours
-            return False
-        offsets = {tp: o for tp, o in self._passed.items() if tp in self._log.assigned()}
-        if after is not None:
-            offsets[where] = after
         outputs = [*outputs, *(self._outgoing(draft, fact, logic=LOGIC) for draft in letters)]
-        if outputs or offsets:
-            self._write(outputs, offsets, {where: len(letters)})
+        while True:
+            if where not in self._log.assigned():  # another member has it now and will do the same work: drop ours
+                return False
+            offsets = {tp: o for tp, o in self._passed.items() if tp in self._log.assigned()}
+            if after is not None:
+                offsets[where] = after
+            try:
+                if outputs or offsets:
+                    self._write(outputs, offsets, {where: len(letters)})
+                break
+            except Rebalanced:
+                if set(offsets) <= self._log.assigned():
+                    raise  # nothing was taken away, and still the group does not take it
         if after is not None:
             self._done[where] = after
         self._passed.clear()
@@ -342,3 +367,4 @@ class WorkerMachine:
             raise
         except LogError:  # a rebalance took the partition: its new owner passes these events over again
             return
+        self._done.update(offsets)

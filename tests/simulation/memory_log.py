@@ -6,7 +6,7 @@ Enough of the log's contract to run the service machines without a broker; tests
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bat_events.errors import FencedError, LogError
+from bat_events.errors import FencedError, LogError, Rebalanced
 from bat_events.log.interface import CrashPoint, Outgoing, Partition, Record
 
 
@@ -195,7 +195,7 @@ class MemoryWorkerLog(_Writer):
     ) -> None:
         """See WorkerLog."""
         if not set(offsets) <= set(self.positions):
-            raise LogError("partitions were taken away")
+            raise Rebalanced("partitions were taken away")
         self._write(outputs, offsets, crash, notes)
         for where in offsets:
             self._marks.pop(where, None)
