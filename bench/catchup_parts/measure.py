@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,10 +101,11 @@ class Judged:
 
 
 class Site:
-    """A namespace that holds a log."""
+    """A namespace that holds these topics of a log: nobody in it reads the others."""
 
-    def __init__(self, address: Address, records: Sequence[Outgoing]) -> None:
+    def __init__(self, address: Address, log: Sequence[Outgoing], topics: Collection[str]) -> None:
         self.address, self.name = address, f"catchup-{uuid.uuid4().hex[:8]}"
+        records = [out for out in log if out.topic in topics]
         self.count: dict[Partition, int] = {}
         for out in records:
             self.count[(out.topic, out.partition)] = self.count.get((out.topic, out.partition), 0) + 1
@@ -184,8 +185,8 @@ def _until_it_writes(step: Callable[[float], bool]) -> float:
 def reactor(address: Address, records: Records, rules: Rules, codec: Codec) -> Caught:
     """A reactor that died just before one of its decisions."""
     log_ = records.before_last_of(rules.name)
-    site = Site(address, log_)
     topics = list(dict.fromkeys((*rules.inputs, *rules.outputs)))
+    site = Site(address, log_, topics)
     site.commit(rules.name, site.ends(rules.inputs))
     raw_s = site.raw_s(topics)
     start, cpu = time.perf_counter(), time.process_time()
@@ -233,7 +234,7 @@ class _Timed(KafkaWorkerLog):
 def worker(address: Address, records: Records, codec: Codec) -> Caught:
     """A worker that died before the last group's rollouts."""
     log_, handler = records.all(), Judged()
-    site = Site(address, log_)
+    site = Site(address, log_, [handler.topic])
     last = next(out for out in reversed(log_) if out.topic == handler.topic)
     offsets = site.ends([handler.topic])
     offsets[(last.topic, last.partition)] -= 2  # the record and its transaction's marker
@@ -274,7 +275,7 @@ def worker(address: Address, records: Records, codec: Codec) -> Caught:
 def auditor(address: Address, records: Records, codec: Codec, folder: Path, *, behind: int) -> Caught:
     """An auditor that died `behind` events before the end."""
     log_ = records.all()
-    site = Site(address, log_)
+    site = Site(address, log_, AUDITED)
     path, materialiser = folder / "audit.duckdb", Materialiser(codec=codec, now=SystemClock().now)
     file = AuditFile(path, site.name)
     reader = KafkaReader(bootstrap=address, namespace=site.name, topics=AUDITED)
