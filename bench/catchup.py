@@ -68,10 +68,10 @@ def main() -> None:
     for name in (
         "service",
         "log",
-        "records read",
+        "read",
         "start to partitions, s",
         "to first result, s",
-        "CPU, s",
+        "thread, s",
         "raw, s",
         "ratio",
     ):
@@ -80,7 +80,7 @@ def main() -> None:
         numbers = (
             f"{row.assigned_s:.2f}",
             f"{row.live_s:.2f}",
-            f"{row.cpu_s:.2f}",
+            f"{row.thread_s:.2f}",
             f"{row.raw_s:.2f}",
             f"{row.ratio:.1f}",
         )
