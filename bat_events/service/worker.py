@@ -110,6 +110,8 @@ class WorkerMachine:
         return True
 
     def _idle(self) -> None:
+        if self._box is not None:
+            self._gain(self._box)  # what was passed over before a partition went and came back counts no more
         self._status.behind = not self._log.caught_up()
         if self._busy:
             self._busy = False
@@ -145,7 +147,7 @@ class WorkerMachine:
 
     def _gain(self, box: DeadLetterBox) -> None:
         """Learn of newly assigned partitions what their last owner left."""
-        for where in self._log.gained():
+        for where in sorted(self._log.gained()):
             offset, note = self._standing.gain(where, *self._log.standing(where))
             self._done[where] = max(offset, self._done.get(where, 0))
             self._passed.pop(where, None)
@@ -340,5 +342,5 @@ class WorkerMachine:
             self._write([], offsets, {})
         except FencedError:
             raise
-        except LogError:  # a rebalance took the partition: its new owner passes these events over again
-            return
+        except LogError:  # a rebalance took a partition, whose new owner passes these events over again, or a hitch: later
+            self._passed = {tp: o for tp, o in offsets.items() if tp in self._log.assigned()}

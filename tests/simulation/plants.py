@@ -1,0 +1,2 @@
+"""stub"""
+PLANTS: dict = {}
