@@ -50,7 +50,7 @@ class Reader(Protocol):
 
 
 class Member(Protocol):
-    """A member of a consumer group, as the broker knows it; `poked` when its share may have changed."""
+    """A member of a consumer group, as the broker knows it; `poked` when its share or its offsets may have changed."""
 
     group: str
     topic: str
@@ -293,6 +293,8 @@ class Broker:
             else:
                 part.aborted.update(offsets)
             self._tell(where)
+        for group in {group for group, _ in open_.offsets}:  # somebody may wait for these offsets to be stable
+            self._poke(group)
         if committed:
             for place, (offset, note) in open_.offsets.items():
                 self.offsets[place] = offset

@@ -83,6 +83,7 @@ class Process:
     thaws_at: float | None = None
     replaced: bool = False
     slow: bool = False
+    again: bool = False  # a step that seems to do nothing is to be followed by another
     idle: bool = False  # nothing to do but what news bring
     starts: int = 0
 
@@ -259,6 +260,7 @@ class World:
         if process.effect is not None:
             process.effect.look()
         before, self._acting = self._acting, process
+        process.again = getattr(process.log, "poked", False)  # what comes of it is seen in the step after
         try:
             worked = process.machine.step(0.0)
         except Death:
@@ -277,7 +279,7 @@ class World:
         except Exception as error:
             raise Violation(LOUD, f"{process.name}: {type(error).__name__}: {error}") from error
         else:
-            process.idle = not worked
+            process.idle = not worked and not process.again
         finally:
             self._acting = before
 
@@ -350,6 +352,7 @@ class World:
             if blow == "dies":
                 raise Death(name)
             if blow == "aborts":
+                process.again = True
                 lost = name == "committed"
                 self.chaos.tell("answer to a commit lost" if lost else "transaction refused by the broker")
                 raise LogError("the broker did not answer" if lost else "the broker refused")
