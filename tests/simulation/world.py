@@ -167,6 +167,8 @@ class World:
         )
         self.broker.on_commit.append(self.watch.commit)
         self.operator = Operator(self)
+        folded = {topic for kind in (*NEWEST, Trainer) for topic in kind.inputs}
+        self._consumed = folded | {self._handler(group).topic for group in WORKERS}
         self._acting: Process | None = None
         self._depth = 0
         self.processes: list[Process] = []
@@ -279,7 +281,8 @@ class World:
         except Exception as error:
             raise Violation(LOUD, f"{process.name}: {type(error).__name__}: {error}") from error
         else:
-            process.idle = not worked and not process.again
+            due = process.group in NOTARIES and bool(process.machine._due)  # it may have read the last it waits for
+            process.idle = not worked and not process.again and not due
         finally:
             self._acting = before
 
@@ -434,7 +437,7 @@ class World:
 
     def _poison(self) -> None:
         record = self._any_record()
-        if record is not None and record.topic not in DEAD_LETTERS.values():
+        if record is not None and record.topic in self._consumed:
             self.chaos.tell("poison")
             self._publish(record, b"\0junk")
 
