@@ -313,8 +313,7 @@ class WorkerMachine:
         outputs = [*outputs, *(self._outgoing(draft, fact, logic=LOGIC) for draft in letters)]
         if outputs or offsets:
             self._write(outputs, offsets, {where: len(letters)})
-        if after is not None:
-            self._done[where] = after
+        self._done.update(offsets)
         self._passed.clear()
         if letters and self._box is not None:
             self._box.wrote(letters)
@@ -344,6 +343,7 @@ class WorkerMachine:
             return
         try:
             self._write([], offsets, {})
+            self._done.update(offsets)
         except FencedError:
             raise
         except LogError:  # a rebalance took a partition, whose new owner passes these events over again, or a hitch: later

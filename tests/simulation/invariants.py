@@ -97,7 +97,7 @@ class Watch:
         for fact in fresh:
             self._written(group, fact)
         for (owner, where), (offset, _) in transaction.offsets.items():
-            self._passed(owner, where, offset)
+            self.passed(owner, where, offset)
 
     def _written(self, group: str, fact: Fact) -> None:
         envelope, event = fact.envelope, fact.event
@@ -130,7 +130,8 @@ class Watch:
             raise Violation(ORDER, f"{group} answers {where}@{offset} of key {key} after {self._last[lane]}")
         self._last[lane] = offset
 
-    def _passed(self, group: str, where: Partition, offset: int) -> None:
+    def passed(self, group: str, where: Partition, offset: int) -> None:
+        """A group is about to commit an offset. Raises Violation."""
         before = self.broker.offsets.get((group, where), 0)
         part = self.broker.part(where)
         if any(part.slots[place] is not None and place not in part.aborted for place in range(offset, before)):

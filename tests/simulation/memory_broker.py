@@ -64,6 +64,7 @@ class Member(Protocol):
 
 
 Commit = Callable[[str, Transaction], None]
+Mark = Callable[[str, Partition, int], None]
 
 
 @dataclass
@@ -89,6 +90,7 @@ class Broker:
     epochs: dict[str, int] = field(default_factory=dict)
     members: dict[str, list[Member]] = field(default_factory=dict)
     on_commit: list[Commit] = field(default_factory=list)
+    on_mark: list[Mark] = field(default_factory=list)
     version: int = 0
     """Moves with every record that comes to be seen."""
 
@@ -266,6 +268,13 @@ class Broker:
         """End the transaction without a trace but gaps. Raises FencedError."""
         self._check(name, epoch)
         self._end(name, committed=False)
+
+    def mark(self, group: str, where: Partition, offset: int, note: str) -> None:
+        """A member commits a note, outside of any transaction."""
+        for hook in self.on_mark:
+            hook(group, where, offset)
+        self.offsets[(group, where)] = offset
+        self.notes[(group, where)] = note
 
     def pending(self, group: str, where: Partition) -> bool:
         """Whether an open transaction holds an offset of this partition: until it ends nobody is told the committed one."""

@@ -234,8 +234,7 @@ class MemoryWorkerLog(_Writer):
         if self not in self.broker.members.get(self.group, []):
             return  # refused, and left out: it counts tries, no more
         self._marks[where] = before
-        self.broker.offsets[(self.group, where)] = offset
-        self.broker.notes[(self.group, where)] = note
+        self.broker.mark(self.group, where, offset, note)
 
     def unmark(self, places: set[Partition]) -> None:
         """Take marks back, as far as they are still this member's to take."""

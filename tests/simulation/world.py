@@ -166,6 +166,7 @@ class World:
             handed_out=lambda _: self._acting.log.positions if self._acting and self._acting.log else {},
         )
         self.broker.on_commit.append(self.watch.commit)
+        self.broker.on_mark.append(self.watch.passed)
         self.operator = Operator(self)
         folded = {topic for kind in (*NEWEST, Trainer) for topic in kind.inputs}
         self._consumed = folded | {self._handler(group).topic for group in WORKERS}
