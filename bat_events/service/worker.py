@@ -346,5 +346,7 @@ class WorkerMachine:
             self._done.update(offsets)
         except FencedError:
             raise
-        except LogError:  # a rebalance took a partition, whose new owner passes these events over again, or a hitch: later
+        except (
+            LogError
+        ):  # a rebalance took a partition, whose new owner passes these events over again, or a hitch: later
             self._passed = {tp: o for tp, o in offsets.items() if tp in self._log.assigned()}

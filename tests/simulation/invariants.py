@@ -79,7 +79,9 @@ class Watch:
     handed_out: Callable[[str], Mapping[Partition, int]] = lambda _: {}
     ids: dict[str, tuple[str, str]] = field(default_factory=dict)  # id -> topic and body digest
     places: dict[str, tuple[Partition, int, str]] = field(default_factory=dict)  # id -> place, offset, key
-    done: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # group -> causes with committed outputs
+    done: dict[str, set[str]] = field(
+        default_factory=lambda: defaultdict(set)
+    )  # group -> causes with committed outputs
     letters: set[tuple[str, str, int, int]] = field(default_factory=set)
     _last: dict[tuple[str, Partition, str], int] = field(default_factory=dict)
 
@@ -185,7 +187,17 @@ def digest_of(facts: Sequence[Fact]) -> str:
         if fact.topic not in _UNCOUNTED:
             view.apply(fact)
     shown = [
-        (r.number, r.target, sorted(r.steps), r.groups, r.rollouts, r.failed, r.rewards, r.withheld, _outcome(r.decision))
+        (
+            r.number,
+            r.target,
+            sorted(r.steps),
+            r.groups,
+            r.rollouts,
+            r.failed,
+            r.rewards,
+            r.withheld,
+            _outcome(r.decision),
+        )
         for _, r in sorted(view.rounds.items())
     ]
     return hashlib.sha256("\n".join([*sorted(lines), view.state, repr(shown)]).encode()).hexdigest()

@@ -260,7 +260,9 @@ class MemoryWorkerLog(_Writer):
         """See WorkerLog."""
         lost = sorted(set(offsets) - self._assigned)
         if lost:
-            raise LogError(f"partitions {lost} were given to another member meanwhile: its work stands, ours is dropped")
+            raise LogError(
+                f"partitions {lost} were given to another member meanwhile: its work stands, ours is dropped"
+            )
         self._write(outputs, offsets, crash, notes)
         for where in offsets:
             self._marks.pop(where, None)

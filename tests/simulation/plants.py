@@ -30,9 +30,7 @@ class Plant:
 class CommitsFirst(WorkerMachine):
     """Commits what it consumed, and then, in another transaction, what came of it."""
 
-    def _write(
-        self, outputs: list[Outgoing], offsets: Mapping[Partition, int], more: Mapping[Partition, int]
-    ) -> None:
+    def _write(self, outputs: list[Outgoing], offsets: Mapping[Partition, int], more: Mapping[Partition, int]) -> None:
         super()._write([], offsets, more)
         super()._write(outputs, {}, {})
 
@@ -40,18 +38,14 @@ class CommitsFirst(WorkerMachine):
 class CountsOneTooMany(WorkerMachine):
     """Commits the offset after the next one."""
 
-    def _write(
-        self, outputs: list[Outgoing], offsets: Mapping[Partition, int], more: Mapping[Partition, int]
-    ) -> None:
+    def _write(self, outputs: list[Outgoing], offsets: Mapping[Partition, int], more: Mapping[Partition, int]) -> None:
         super()._write(outputs, {where: offset + 1 for where, offset in offsets.items()}, more)
 
 
 class CountsOneTooFew(WorkerMachine):
     """Commits the offset of what it has done, so that the next owner does it again."""
 
-    def _write(
-        self, outputs: list[Outgoing], offsets: Mapping[Partition, int], more: Mapping[Partition, int]
-    ) -> None:
+    def _write(self, outputs: list[Outgoing], offsets: Mapping[Partition, int], more: Mapping[Partition, int]) -> None:
         super()._write(outputs, {where: max(0, offset - 1) for where, offset in offsets.items()}, more)
 
 

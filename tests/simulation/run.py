@@ -1,6 +1,6 @@
 """One seed: run it, hold it against the undisturbed run, and say how to run it again.
 
-    python -m tests.simulation.run --seed 123 [--trace] [--plant NAME] [--count N]
+python -m tests.simulation.run --seed 123 [--trace] [--plant NAME] [--count N]
 """
 
 import argparse
@@ -61,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; see the module."""
     from tests.simulation.plants import PLANTS
 
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.run", description="Run one seed of the simulation.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation.run", description="Run one seed of the simulation."
+    )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=1, help="so many seeds from this one on")
     parser.add_argument("--trace", action="store_true", help="show the schedule")

@@ -138,9 +138,7 @@ class Surroundings:
 class World:
     """One run; see the module."""
 
-    def __init__(
-        self, chaos: Chaos, parts: Parts | None = None, trace: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, chaos: Chaos, parts: Parts | None = None, trace: Callable[[str], None] | None = None) -> None:
         self.chaos, self.parts = chaos, parts or Parts()
         self._trace = trace
         self._alarm = 0.0  # before this moment nobody is to be started or thawed
@@ -447,7 +445,9 @@ class World:
         return self.chaos.rng.choice(self.broker.records[self.chaos.rng.choice(places)]) if places else None
 
     def _publish(self, like: Record, value: bytes) -> None:
-        self.say(f"{like.topic}[{like.partition}]@{like.offset} is written again{'' if value == like.value else ', spoilt'}")
+        self.say(
+            f"{like.topic}[{like.partition}]@{like.offset} is written again{'' if value == like.value else ', spoilt'}"
+        )
         out = Outgoing(topic=like.topic, partition=like.partition, key=like.key, value=value, headers=like.headers)
         MemoryWriter(self.broker, "somebody").publish([out])
 
@@ -544,7 +544,9 @@ class World:
         """Nothing is parked, nothing is unread, nothing is open."""
         letters = self.operator.waiting()
         if letters:
-            raise Violation(UNDONE, f"dead letters are open: {[(x.event.service, x.place, x.event.cause) for x in letters]}")
+            raise Violation(
+                UNDONE, f"dead letters are open: {[(x.event.service, x.place, x.event.cause) for x in letters]}"
+            )
         if self.broker.transactions:
             raise Violation(UNDONE, f"transactions are open: {sorted(self.broker.transactions)}")
         for group in WORKERS:
