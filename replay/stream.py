@@ -33,6 +33,8 @@ from bat_events.replay.imported import Imported
 from bat_events.replay.index import LETTERS, started_among
 from bat_events.replay.lines import OTHER, Line, Positions, lines_of, order_of
 from bat_events.replay.registry import DECIDERS
+from bat_events.replay.result import NotRecomputed
+from bat_events.replay.scores import ScoreOf, Scores
 from bat_events.replay.source import Source
 from bat_events.replay.stream_checks import Checks, Window
 from bat_events.replay.stream_walk import Mismatch, StreamWalker, fact_of
@@ -84,9 +86,12 @@ class Streamed:
     pending: list[tuple[str, Draft]]
     counts: Counter[str]
     rounds: set[int]
+    lacking: list[NotRecomputed]
 
 
-def stream(source: Source, campaign: str | None, round_: int | None, judge: Judge) -> Streamed:
+def stream(
+    source: Source, campaign: str | None, round_: int | None, judge: Judge, score_of: ScoreOf | None = None
+) -> Streamed:
     """Replay in one pass. Raises Mismatch where anything differs, and what replay_campaign raises."""
     codec = Codec()
     for text in source.schemas():
@@ -94,13 +99,21 @@ def stream(source: Source, campaign: str | None, round_: int | None, judge: Judg
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 1000)  # what passes is freed by reference counts; looking for cycles finds none
     try:
-        return _Stream(source, campaign, round_, judge, codec).run()
+        return _Stream(source, campaign, round_, judge, codec, score_of).run()
     finally:
         gc.set_threshold(*before)
 
 
 class _Stream:
-    def __init__(self, source: Source, campaign: str | None, round_: int | None, judge: Judge, codec: Codec) -> None:
+    def __init__(
+        self,
+        source: Source,
+        campaign: str | None,
+        round_: int | None,
+        judge: Judge,
+        codec: Codec,
+        score_of: ScoreOf | None,
+    ) -> None:
         self._codec, self._judge, self._round = codec, judge, round_
         self._positions = Positions()
         self._decoders: dict[tuple[str, str], _Decoder] = {}
@@ -114,7 +127,7 @@ class _Stream:
         if Imported(codec.decode(record) for record in source.imports()).holds(self.campaign):
             raise Mismatch("its offsets are not those that its cuts name")
         self._window = Window(self.campaign, started)
-        self._checks = Checks(self._window)
+        self._checks = Checks(self._window, Scores(score_of, started))
         self._walkers = self._make_walkers(started)
         self._by_name = {walker.kind.name: walker for walker in self._walkers}
         owners = {topic: kind.name for kind in DECIDERS.values() for topic in kind.outputs}
@@ -347,4 +360,5 @@ class _Stream:
             pending=rest,
             counts=Counter({kind.type_name(): count for kind, count in self._counts.items()}),
             rounds=self._all,
+            lacking=self._checks.scores.lacking(),
         )
