@@ -182,7 +182,7 @@ def _taken(counts: Counter[str]) -> list[NotRecomputed]:
 
 def _reports(counts: Counter[str]) -> list[NotRecomputed]:
     count = counts["EvaluationReported"]
-    return [NotRecomputed(what=REPORTS, count=count, why="no held-out cells were handed to replay")] if count else []
+    return [NotRecomputed(what=REPORTS, count=count, why="no held-out cells were handed to replay (--heldout)")] if count else []
 
 
 def _left_out(index: Index) -> list[NotRecomputed]:
