@@ -10,23 +10,19 @@ remains its id. A log that any of this cannot follow is read again, in memory, b
 
 import gc
 import hashlib
-import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
-
-import fastavro
 
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import NEWEST, pinned_version
 from bat_events.errors import BadEnvelope
-from bat_events.events.avro import from_avro
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.ids import ROOT_CAUSE
+from bat_events.events.wire_reader import Reader, reader_of
 from bat_events.log.interface import Partition
 from bat_events.replay.ids import IdSet
 from bat_events.replay.imported import Imported
@@ -45,16 +41,6 @@ _ENDLESS = 1 << 63
 
 Judge = Callable[[Line], bool]
 """Whether a record is compared; once it is not, none after it in its partition is."""
-
-
-@dataclass(slots=True, frozen=True)
-class _Decoder:
-    """What the codec does with bodies of one schema, laid ready."""
-
-    topic: str
-    schema: Any
-    convert: Callable[[dict[str, Any]], None]
-    validate: Callable[[Any], Event]
 
 
 @dataclass(slots=True)
@@ -116,7 +102,7 @@ class _Stream:
     ) -> None:
         self._codec, self._judge, self._round = codec, judge, round_
         self._positions = Positions()
-        self._decoders: dict[tuple[str, str], _Decoder] = {}
+        self._readers: dict[tuple[str, str], tuple[str, Reader]] = {}  # of the newest version of each type
         self._seen = IdSet()
         streams = lines_of(source)
         if any(next(lines, None) is not None for (topic, _), lines in streams.items() if topic == LETTERS):
@@ -279,7 +265,7 @@ class _Stream:
         self._window.take(fact)
         cursor.passed = line.offset + 1
         for walker in cursor.readers:
-            walker.take(line, fact)
+            walker.take(cursor.where, line, fact)
         self._advance(cursor)
 
     def _advance(self, cursor: _Cursor) -> None:
@@ -289,7 +275,7 @@ class _Stream:
                 if line.campaign == OTHER or line.campaign:
                     cursor.passed = line.offset + 1
                     for walker in cursor.readers:
-                        walker.take(line, None)
+                        walker.take(cursor.where, line, None)
                     continue
             elif line.id not in self._seen:
                 cursor.judged = cursor.judged and self._judge(line)
@@ -299,29 +285,21 @@ class _Stream:
                 self._duplicates += 1
                 cursor.passed = line.offset + 1
                 for walker in cursor.readers:
-                    walker.take(line, None, again=True)
+                    walker.take(cursor.where, line, None, again=True)
         cursor.head = None
 
     def _fact(self, line: Line) -> Fact:
         """A line's fact. Raises DecodeError naming its place."""
-        decoder = self._decoders.get((line.type, line.schema_digest))
-        if decoder is None:
-            return self._decoded(line)
-        value = line.value
-        buffer = io.BytesIO(value)
-        try:
-            data = fastavro.schemaless_reader(buffer, decoder.schema, None)
-            decoder.convert(data)  # type: ignore[arg-type]
-            event = decoder.validate(data)
-        except Exception:  # noqa: BLE001  (whatever is wrong with it is said below)
-            return self._decoded(line)
-        whole = buffer.tell() == len(value) and line.topic == decoder.topic
-        if not whole or line.body_digest != hashlib.sha256(value).hexdigest():
-            return self._decoded(line)
-        return fact_of(line, event)
+        known = self._readers.get((line.type, line.schema_digest))
+        if known is not None and known[0] == line.topic:
+            value = line.value
+            event = known[1](value)
+            if event is not None and line.body_digest == hashlib.sha256(value).hexdigest():
+                return fact_of(line, event)
+        return self._decoded(line)
 
     def _decoded(self, line: Line) -> Fact:
-        """As the codec has it; learns what the codec knows of the newest version of a type."""
+        """As the codec has it; learns how the newest version of a type is read at once."""
         written, event = self._codec.event_of(
             line.value,
             ce_type=line.type,
@@ -330,12 +308,8 @@ class _Stream:
             where=line.where,
         )
         kind = type(event)
-        schema = schema_for(kind)
-        if event is written and schema.digest == line.schema_digest:
-            validate = kind.__pydantic_validator__.validate_python
-            self._decoders[(line.type, line.schema_digest)] = _Decoder(
-                kind.TOPIC, schema.parsed, from_avro(kind), validate
-            )
+        if event is written and schema_for(kind).digest == line.schema_digest:
+            self._readers[(line.type, line.schema_digest)] = (kind.TOPIC, reader_of(kind))
         return fact_of(line, event, None if event is written else written)
 
     def _wants(self, line: Line) -> bool:
