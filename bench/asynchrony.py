@@ -1,8 +1,8 @@
 """One round in the reference's synchronous order against this system: wall time, idle trainer, staleness, in simulated time.
 
-Run: python bench/asynchrony.py [--steps N] [--quick] [--kafka] [--figures FOLDER] [--json FILE]. The deciders and service machines are
-the real ones; durations are stated in asynchrony_parts/durations.py and the same for both orders. --kafka also runs a small
-round on a local broker with slept durations and holds it against the simulated clock. Two processes.
+Run: python bench/asynchrony.py [--steps N] [--quick] [--kafka] [--figures FOLDER] [--json FILE]. The deciders and service
+machines are the real ones; durations are stated in asynchrony_parts/durations.py and the same for both orders. --kafka also
+runs a small round on a local broker with slept durations and holds it against the simulated clock. Two processes.
 """
 
 import argparse
@@ -13,7 +13,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from asynchrony_parts.comparing import Compared, Condition, compare
-from asynchrony_parts.durations import Durations
 from asynchrony_parts.timed import Shape
 from rich.console import Console
 from rich.table import Table
@@ -34,25 +33,43 @@ def conditions(steps: int, *, quick: bool) -> list[Condition]:
     ]
     if quick:
         return found
-    found += [replace(base, name="samplers", shape=replace(base.shape, samplers=n)) for n in (4, 8, 16, 64)]
-    worded = replace(base.durations, synthesis=20.0)
+    found += [replace(base, name="samplers", shape=replace(base.shape, samplers=n)) for n in (8, 16, 64)]
+    by_turns = replace(base, name="what if: groups and rollouts placed by turns, not by key", shape=Shape(in_turn=True))
+    found += [replace(by_turns, lag=lag) for lag in (1, 2)]
+    worded = replace(base, durations=replace(base.durations, synthesis=20.0), shape=Shape(synthesizers=8))
     found += [
-        replace(base, name="states worded by a model, one by one", durations=worded, made_inline_by=1, shape=Shape(synthesizers=8)),
-        replace(base, name="states worded by a model, eight at once", durations=worded, made_inline_by=8, shape=Shape(synthesizers=8)),
+        replace(worded, name="second round, states worded by a model; sync: one by one", rounds=2),
+        replace(worded, name="states worded by a model; sync: eight at once", made_inline_by=8),
+        replace(base, name="a step takes 93 s", durations=replace(base.durations, step=93.0)),
+        replace(base, name="a step takes 300 s", durations=replace(base.durations, step=300.0)),
+        replace(
+            base,
+            name="we train on 2 GPUs, sync on all 8",
+            durations=replace(base.durations, step=93.0),
+            their_step=30.0,
+        ),
+        replace(base, name="judged by evidence alone", durations=replace(base.durations, judge=0.0104, judge_tail=0.0)),
     ]
-    found += [
-        replace(base, name=f"a step takes {step:g} s", durations=replace(base.durations, step=step)) for step in (10.0, 93.0, 300.0)
-    ]
-    on_all = replace(base.durations, step=30.0)
-    found.append(replace(base, name="reference trains on all 8 GPUs, we on 2", durations=replace(on_all, step=93.0), their_step=30.0))
-    found.append(replace(base, name="judged by evidence alone", durations=replace(base.durations, judge=0.0104, judge_tail=0.0)))
     return found
 
 
 def table_of(rows: list[Compared]) -> Table:
     """One line for each condition."""
     table = Table(title=f"one round of {rows[0].condition.steps} steps: synchronous order and this system")
-    names = ("condition", "tail", "lag", "samplers", "sync s", "ours s", "ratio", "bound", "trainer idle", "samplers busy", "waits for states s", "lag seen")
+    names = (
+        "condition",
+        "tail",
+        "lag",
+        "samplers",
+        "sync s",
+        "ours s",
+        "ratio",
+        "bound",
+        "trainer idle",
+        "samplers busy",
+        "waits for states s",
+        "lag seen",
+    )
     for name in names:
         table.add_column(name, justify="left" if name == "condition" else "right")
     for row in rows:
@@ -89,7 +106,9 @@ def main() -> None:
         rows = list(pool.map(compare, conditions(options.steps, quick=options.quick)))
     console.print(table_of(rows))
     reached = [row for row in rows if row.ratio >= AIM]
-    said = "; ".join(f"{row.condition.name}, tail {row.condition.durations.tail:g}, lag {row.condition.lag}" for row in reached)
+    said = "; ".join(
+        f"{row.condition.name}, tail {row.condition.durations.tail:g}, lag {row.condition.lag}" for row in reached
+    )
     console.print(f"ratio >= {AIM} under: {said or 'none of these conditions'}", soft_wrap=True)
     if options.json:
         options.json.write_text(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1))
@@ -101,7 +120,7 @@ def main() -> None:
     if options.kafka:
         from asynchrony_parts.on_kafka import confirm
 
-        console.print(confirm(Durations()))
+        console.print(confirm())
 
 
 if __name__ == "__main__":

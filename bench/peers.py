@@ -1,8 +1,9 @@
 """Speed beside peers: bat-events, Quix Streams, FastStream and faust-streaming, with raw confluent-kafka as the limit.
 
-Run: python bench/peers.py [--events N] [--repeats N] [--tasks produce,consume,react,latency] [--only NAME] [--bootstrap HOST:PORT]
-[--plot FILE] [--json FILE]. One broker, the same events (bodies, keys, headers), one process each, by turns; medians. Peers are
-installed once into environments of their own under ~/.cache/bat-events/peers. Exit 1 where a contestant lost an event.
+Run: python bench/peers.py [--events N] [--repeats N] [--tasks produce,consume,react,latency] [--only NAME]
+[--bootstrap HOST:PORT] [--plot FILE] [--json FILE]. One broker, the same events (bodies, keys, headers), one process each, by
+turns; medians. Peers are installed once into environments of their own under ~/.cache/bat-events/peers. Exit 1 where a
+contestant lost an event or did it twice.
 """
 
 import argparse
@@ -56,7 +57,9 @@ def main() -> None:
 
         draw(results, options.plot, title)
     if options.json:
-        rows = [{"contestant": c.label, "task": t, **asdict(r)} for (c, t), found in results.reports.items() for r in found]
+        rows = [
+            {"contestant": c.label, "task": t, **asdict(r)} for (c, t), found in results.reports.items() for r in found
+        ]
         options.json.write_text(json.dumps(rows, indent=1))
     for what in results.failures:
         console.print(f"FAILED: {what}", style="bold red", soft_wrap=True)

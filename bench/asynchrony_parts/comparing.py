@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field, replace
 
-from asynchrony_parts.durations import Durations
-from asynchrony_parts.reading import Reading
-from asynchrony_parts.spans import Round
-from asynchrony_parts.synchronous import synchronous_round
-from asynchrony_parts.timed import BEGIN, Shape, TimedCampaign
 from bat_events.domain.vocabulary import Track
 from bat_events.events.plan import CampaignPlan, EvaluationPlan, PoolSizes
+
+from .durations import Durations
+from .reading import Reading
+from .spans import Round
+from .synchronous import synchronous_round
+from .timed import BEGIN, Shape, TimedCampaign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +65,9 @@ class Compared:
         return self.sync_s / self.ours_s
 
 
-def rounds_of(condition: Condition, number: int = 1) -> tuple[Round, Round]:
-    """One round in the synchronous order and in this system: the same rollouts, each with the same seconds."""
+def rounds_of(condition: Condition) -> tuple[Round, Round]:
+    """The last round in the synchronous order and in this system: the same rollouts, each with the same seconds."""
+    number = condition.rounds
     campaign = TimedCampaign(condition.plan(), condition.durations, condition.shape)
     reading = Reading(campaign.run(), BEGIN)
     ours = reading.round(number, campaign.spans, condition.shape.samplers)

@@ -32,10 +32,11 @@ class Durations:
     """Mean of one rollout's judgement by a model: 300 tokens. The paper judges with a model; its code allows 60 s."""
     judge_tail: float = 0.5
     step: float = 30.0
-    """32 sequences of 6,000 tokens: 2e5 tokens x 9e9 parameters x (6 for the update, 2 for recomputing activations, 4 for the log-
-    probabilities of policy and reference) = 2.1e16 operations at 40 % of 8 x 312e12 a second are 21 s; and new weights to the engines."""
+    """32 sequences of 6,000 tokens: 2e5 tokens x 9e9 parameters x (6 for the update, 2 for recomputing activations, 4 for the
+    log-probabilities of policy and reference) = 2.1e16 operations; at 40 % of 8 x 312e12 a second that is 21 s. And the new
+    weights must reach the engines."""
     synthesis: float = 0.017
-    """One state in this project: measured, README's `bench NAME=bank`. A model that writes its prompt takes some 20 s."""
+    """One state in this project: measured, `make bench NAME=bank`. A model that writes its prompt takes some 20 s."""
     gate: float = 0.0004
     """One state through the leakage gate: measured, `bench NAME=leakage`."""
     evaluation: float = 420.0

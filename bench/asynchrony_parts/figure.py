@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from asynchrony_parts.comparing import Compared, Condition, rounds_of
-from asynchrony_parts.spans import Round
+from .comparing import Compared, Condition, rounds_of
+from .spans import Round
 
 _COLOURS = {"sample": "#3b82a0", "judge": "#e0a030", "train": "#c2410c", "evaluate": "#6b7280", "synthesis": "#65a30d"}
 _LAGS = ("#9ca3af", "#c2410c", "#3b82a0", "#65a30d")
@@ -43,12 +43,13 @@ def draw_ratios(rows: Sequence[Compared], path: Path) -> None:
 def draw_timeline(condition: Condition, path: Path) -> None:
     """Both orders of a short round, one above the other on one axis of time."""
     sync, ours = rounds_of(condition)
-    figure, axes = plt.subplots(2, 1, figsize=(10.0, 7.0), sharex=True)
+    figure, axes = plt.subplots(2, 1, figsize=(10.0, 7.4), sharex=True)
     _lanes(axes[0], sync, f"synchronous order: {sync.wall:,.0f} s, trainer idle {sync.trainer_idle:.0%}")
     _lanes(axes[1], ours, f"this system, lag {condition.lag}: {ours.wall:,.0f} s, trainer idle {ours.trainer_idle:.0%}")
     axes[1].set_xlabel(f"seconds from the prescription; {condition.steps} steps, numbers are steps")
-    axes[0].legend(handles=[Patch(color=colour, label=kind) for kind, colour in _COLOURS.items()], fontsize=7, ncols=5, loc="upper right")
-    figure.tight_layout()
+    patches = [Patch(color=colour, label=kind) for kind, colour in _COLOURS.items()]
+    figure.legend(handles=patches, fontsize=7, ncols=len(patches), loc="lower center")
+    figure.tight_layout(rect=(0, 0.03, 1, 1))
     figure.savefig(path, dpi=80)
     plt.close(figure)
 
@@ -59,9 +60,13 @@ def _lanes(axes: Axes, done: Round, title: str) -> None:
     for span in done.spans:
         if span.kind in _COLOURS:
             begin = max(span.begin, done.begin) - done.begin
-            axes.barh(height[span.lane], span.end - done.begin - begin, left=begin, color=_COLOURS[span.kind], height=0.85)
+            axes.barh(
+                height[span.lane], span.end - done.begin - begin, left=begin, color=_COLOURS[span.kind], height=0.85
+            )
             if span.kind == "train":
-                axes.annotate(str(span.step), (begin + span.seconds / 2, height[span.lane] + 0.6), fontsize=7, ha="center")
+                up = 0.6 if (span.step or 0) % 2 == 0 else 1.5  # neighbours often follow at once
+                axes.annotate(str(span.step), (begin + span.seconds / 2, up), fontsize=7, ha="center")
+    axes.set_ylim(top=2.8)
     ticks = [lane for lane in lanes if " " not in lane or lane.endswith(" 0")]
     axes.set_yticks([height[lane] for lane in ticks], [lane.removesuffix(" 0") for lane in ticks], fontsize=7)
     axes.set_title(title, fontsize=9)

@@ -3,19 +3,25 @@
 What it promises is the part of log/interface.py that the service machines need; the suite for logs is tests/log_contract.py.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from bat_events.log.interface import CrashPoint, Outgoing, Partition, Record
 
 
 class MemoryBroker:
-    """All records, and who has which partition of which topic."""
+    """All records, and who has which partition of which topic.
 
-    def __init__(self, partitions: Mapping[str, int], now_ms: Callable[[], int]) -> None:
+    `in_turn`: topics whose records go to their partitions by turns. In this project a record's place is a function of its
+    key, so this is a what-if: it tells what placing by key costs.
+    """
+
+    def __init__(self, partitions: Mapping[str, int], now_ms: Callable[[], int], in_turn: Sequence[str] = ()) -> None:
         self.partitions, self._now_ms = partitions, now_ms
+        self._turns = {topic: itertools.cycle(range(partitions[topic])) for topic in in_turn}
         self.records: dict[Partition, list[Record]] = {}
-        self._members: dict[str, list["MemoryWorkerLog"]] = {}
-        self._readers: dict[Partition, list["_MemoryLog"]] = {}
+        self._members: dict[str, list[MemoryWorkerLog]] = {}
+        self._readers: dict[Partition, list[_MemoryLog]] = {}
 
     def all_partitions(self, topics: Sequence[str]) -> list[Partition]:
         """Every partition of some topics."""
@@ -24,13 +30,14 @@ class MemoryBroker:
     def append(self, outputs: Sequence[Outgoing]) -> None:
         """Commit records."""
         for out in outputs:
-            for reader in self._readers.get((out.topic, out.partition), ()):
+            partition = next(self._turns[out.topic]) if out.topic in self._turns else out.partition
+            for reader in self._readers.get((out.topic, partition), ()):
                 reader.fresh = True
-            place = self.records.setdefault((out.topic, out.partition), [])
+            place = self.records.setdefault((out.topic, partition), [])
             place.append(
                 Record(
                     topic=out.topic,
-                    partition=out.partition,
+                    partition=partition,
                     offset=len(place),
                     key=out.key,
                     value=out.value,

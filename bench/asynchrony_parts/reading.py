@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from asynchrony_parts.spans import Round, Span
 from bat_events.codec import Codec, Fact
 from bat_events.domain.grouping import rollout_id
 from bat_events.events.boundary import EvaluationReported
@@ -11,6 +10,8 @@ from bat_events.events.promotion import TargetStagePrescribed
 from bat_events.events.rounds import GroupRequested, RoundPlanned
 from bat_events.events.training import TrainingStepCompleted
 from bat_events.log.interface import Record
+
+from .spans import Round, Span
 
 
 class Reading:
@@ -43,7 +44,9 @@ class Reading:
 
     def steps(self, number: int, size: int) -> list[list[list[str]]]:
         """The rollouts of each trained group of each step: the same work for the other order."""
-        return [[[rollout_id(g.group, index) for index in range(size)] for g in s.groups] for s in self._trained(number)]
+        return [
+            [[rollout_id(g.group, index) for index in range(size)] for g in s.groups] for s in self._trained(number)
+        ]
 
     def lags(self, number: int) -> list[int]:
         """For each trained group: how many steps were trained between its weights and those that it trained."""

@@ -7,8 +7,8 @@ they become free, which is better than any fixed split: what is compared is the 
 
 from collections.abc import Sequence
 
-from asynchrony_parts.durations import Durations
-from asynchrony_parts.spans import Round, Span, in_order
+from .durations import Durations
+from .spans import Round, Span, in_order
 
 Groups = Sequence[Sequence[str]]
 """The rollouts of each group of one step."""

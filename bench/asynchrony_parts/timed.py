@@ -8,10 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from asynchrony_parts.durations import Durations
-from asynchrony_parts.memory import MemoryBroker, MemoryReactorLog, MemoryWorkerLog
-from asynchrony_parts.spans import Span
-from asynchrony_parts.workers import WORKERS, StatingHandler, StatingTrainer
 from bat_events.codec import Codec
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import NEWEST, newest_logic
@@ -29,6 +25,11 @@ from bat_events.service.reactor import DeciderRules, ReactorMachine
 from bat_events.service.runtime import InlineExecutor, Status
 from bat_events.service.worker import WorkerMachine
 
+from .durations import Durations
+from .memory import MemoryBroker, MemoryReactorLog, MemoryWorkerLog
+from .spans import Span
+from .workers import WORKERS, StatingHandler, StatingTrainer
+
 CAMPAIGN = "asynchrony"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -41,6 +42,8 @@ class Shape:
     judges: int = 8
     synthesizers: int = 1
     partitions: int = 64
+    in_turn: bool = False
+    """Groups and rollouts go to workers by turns, not by key: a what-if, see memory.MemoryBroker."""
 
     def processes(self, name: str) -> int:
         """Of one kind of worker."""
@@ -139,7 +142,8 @@ class TimedCampaign:
         self._plan, self._durations, self._shape = plan, durations, shape
         self._counts = shape.counts()
         self._agenda, self._codec = Agenda(), Codec()
-        self._broker = MemoryBroker(self._counts, lambda: round(1000 * (BEGIN.timestamp() + self._agenda.at)))
+        in_turn = ("group", "rollout") if shape.in_turn else ()
+        self._broker = MemoryBroker(self._counts, lambda: round(1000 * (BEGIN.timestamp() + self._agenda.at)), in_turn)
         self.spans: list[Span] = []
 
     def run(self) -> list[Record]:

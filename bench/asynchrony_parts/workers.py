@@ -76,7 +76,9 @@ def roll_out(fact: Fact, _: CampaignPlan) -> list[Draft]:
     request = fact.event
     if not isinstance(request, GroupRequested):
         return []
-    same = {n: getattr(request, n) for n in ("group", "round", "step", "slot", "pool", "focus", "state", "body", "weights")}
+    same = {
+        n: getattr(request, n) for n in ("group", "round", "step", "slot", "pool", "focus", "state", "body", "weights")
+    }
     drafts = []
     for index in range(request.size):
         rollout = rollout_id(request.group, index)
@@ -145,7 +147,9 @@ def evaluate(fact: Fact, plan: CampaignPlan) -> list[Draft]:
         for track in request.tracks
         for repeat in range(plan.evaluation.repeats)
     ]
-    return [_draft(fact, make_report(request, cells, dict.fromkeys(request.comparators, cells)), fact.envelope.campaign)]
+    return [
+        _draft(fact, make_report(request, cells, dict.fromkeys(request.comparators, cells)), fact.envelope.campaign)
+    ]
 
 
 WORKERS: dict[str, tuple[str, State]] = {

@@ -15,7 +15,8 @@ from bat_events.service.dead_letters import DeadLetterBox
 from bat_events.service.reactor import ReactorMachine
 from bat_events.service.runtime import InlineExecutor, Status, SystemClock, ThreadExecutor
 from bat_events.service.worker import WorkerMachine
-from peers_parts.driving import BATCH, COMMIT_EVERY_S, Job, Meter, batches, job, versions
+
+from .driving import BATCH, COMMIT_EVERY_S, Job, Meter, batches, job, versions
 
 PARTITIONS = {"rollout": 4, "reward": 4, "dead-letter": 1}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from peers_parts.driving import AT_LEAST_ONCE, EXACTLY_ONCE
+from .driving import AT_LEAST_ONCE, EXACTLY_ONCE
 
 HERE = Path(__file__).parent
 CACHE = Path.home() / ".cache" / "bat-events" / "peers"
@@ -40,6 +40,7 @@ class Contestant:
 
 BAT = "bat-events"
 RAW = "raw client"
+RAW_SINGLE = "raw client, one by one"
 CONTESTANTS = (
     Contestant(
         name="raw bytes",
@@ -50,6 +51,15 @@ CONTESTANTS = (
         remark="moves bodies and headers, decodes nothing",
     ),
     Contestant(name=RAW, guarantee=EXACTLY_ONCE, driver="raw_driver", remark="confluent-kafka, fastavro to dicts"),
+    Contestant(
+        name=RAW_SINGLE,
+        guarantee=EXACTLY_ONCE,
+        driver="raw_driver",
+        arguments=("single",),
+        tasks=("react",),
+        remark="a transaction for each event: the limit of a worker",
+        most=300,
+    ),
     Contestant(name=RAW, guarantee=AT_LEAST_ONCE, driver="raw_driver", remark="the same without transactions"),
     Contestant(
         name=BAT,

@@ -10,7 +10,7 @@ from typing import Any
 from faststream import AckPolicy
 from faststream.confluent import KafkaBroker
 
-from peers_parts.driving import (
+from .driving import (
     BATCH,
     Job,
     Meter,

@@ -10,7 +10,7 @@ from typing import Any
 import faust
 from faust.serializers import codecs
 
-from peers_parts.driving import (
+from .driving import (
     BATCH,
     COMMIT_EVERY_S,
     Job,

@@ -9,8 +9,8 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from peers_parts.contestants import BAT, RAW, Contestant
-from peers_parts.results import Results
+from .contestants import BAT, RAW, Contestant
+from .results import Results
 
 _OURS, _LIMIT, _PEER = "#c2410c", "#9ca3af", "#3b82a0"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer
 
-from peers_parts.driving import Row
-from peers_parts.scene import Scene, decoded
+from .driving import Row
+from .scene import Scene, decoded
 
 WARM_UP = 30
 EVERY_S = 0.07  # a transaction takes some 20 ms: events must not queue, for that is no latency of the loop

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from peers_parts.contestants import Contestant
-from peers_parts.driving import Job
-from peers_parts.latency import Latency, measure_latency
-from peers_parts.scene import Corpus, Expected, Scene, read_back
+from .contestants import Contestant
+from .driving import Job
+from .latency import Latency, measure_latency
+from .scene import Corpus, Expected, Scene, read_back
 
 BENCH = Path(__file__).parent.parent
 _TIMEOUT_S = 150.0
@@ -25,7 +25,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One run of one task; `events` without those of the warm-up. `latency` where that was the task; `remark` is what was seen of headers."""
+    """One run of one task; `events` without those of the warm-up. `remark` is what was seen of headers."""
 
     events: int
     wall_s: float
@@ -42,10 +42,16 @@ class Child:
     def __init__(self, contestant: Contestant, job: Job) -> None:
         paths = [str(BENCH)] if contestant.environment else [str(BENCH), str(BENCH.parent)]
         self._folder = tempfile.TemporaryDirectory()
-        self._output = tempfile.TemporaryFile("w+")
-        self._errors = tempfile.TemporaryFile("w+")
+        self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115  (they end with this object)
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._child = subprocess.Popen(
-            [contestant.python(), "-m", f"peers_parts.{contestant.driver}", json.dumps(asdict(job)), *contestant.arguments],
+            [
+                contestant.python(),
+                "-m",
+                f"peers_parts.{contestant.driver}",
+                json.dumps(asdict(job)),
+                *contestant.arguments,
+            ],
             stdout=self._output,
             stderr=self._errors,
             cwd=self._folder.name,
@@ -143,7 +149,9 @@ class Bench:
         wanted = Expected.of(rows)
         if task == "consume":
             if data["events"] != wanted.events or (data["check"] != wanted.check and data["settings"] != "bytes"):
-                raise Failed(f"decoded {data['events']} of {wanted.events} events, sum {data['check']}, not {wanted.check}")
+                raise Failed(
+                    f"decoded {data['events']} of {wanted.events} events, sum {data['check']}, not {wanted.check}"
+                )
             return "" if data["headers"] == wanted.headers else f"{data['headers']} of {wanted.headers} headers"
         given = {dict(row[3])["ce_id"]: row[3] for row in rows} if task == "produce" else {}
         topics = ["rollout", "reward"] if task == "produce" else ["reward"]

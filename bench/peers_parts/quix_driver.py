@@ -6,7 +6,7 @@ from typing import Any
 from quixstreams import Application
 from quixstreams.models.serializers.avro import AvroDeserializer, AvroSerializer
 
-from peers_parts.driving import BATCH, COMMIT_EVERY_S, Job, Meter, batches, job, reaction, reaction_key, versions
+from .driving import BATCH, COMMIT_EVERY_S, Job, Meter, batches, job, reaction, reaction_key, versions
 
 
 def application(work: Job, state: str) -> Application:

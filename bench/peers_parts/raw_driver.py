@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from peers_parts.driving import (
+from .driving import (
     BATCH,
     COMMIT_EVERY_S,
     Job,
@@ -91,7 +91,7 @@ def consume(work: Job, meter: Meter, *, decode: bool) -> None:
     reader.close()
 
 
-def react(work: Job, meter: Meter) -> None:
+def react(work: Job, meter: Meter, *, single: bool) -> None:
     """A reward for every rollout; outputs and offsets of one read are one transaction, or at least one flush."""
     schemas = work.schemas()
     decode, encode, template = avro_decoder(schemas["rollout"]), avro_encoder(schemas["reward"]), work.reward()
@@ -101,7 +101,7 @@ def react(work: Job, meter: Meter) -> None:
         first = reader.poll(0.2)
         if first is None:
             continue
-        messages = [first, *reader.consume(BATCH - 1, 0.0)]
+        messages = [first, *([] if single else reader.consume(BATCH - 1, 0.0))]
         if work.exactly_once:
             out.begin_transaction()
         for message in messages:
@@ -133,7 +133,7 @@ def main() -> None:
     elif work.task == "consume":
         consume(work, meter, decode=sys.argv[2:] != ["bytes"])
     else:
-        react(work, meter)
+        react(work, meter, single=sys.argv[2:] == ["single"])
     settings = "bytes" if sys.argv[2:] == ["bytes"] else f"{BATCH} a batch"
     meter.report(versions=versions(["confluent-kafka", "fastavro"]), settings=settings)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
-from peers_parts.contestants import BAT, CONTESTANTS, RAW, Contestant
-from peers_parts.driving import EXACTLY_ONCE
-from peers_parts.latency import Latency
-from peers_parts.measuring import Report
+from .contestants import BAT, CONTESTANTS, RAW, RAW_SINGLE, Contestant
+from .driving import EXACTLY_ONCE
+from .latency import Latency
+from .measuring import Report
 
 PATH = ("produce", "consume")
 
@@ -87,7 +87,16 @@ class Results:
 
     def _reactions(self) -> Table:
         table = Table(title="A reaction for every rollout: consume, decode, encode, produce")
-        for name in ("", "guarantee", "reactions/s (per CPU second)", "share of raw", "p50 ms", "p99 ms", "of raw p50", "of raw p99"):
+        for name in (
+            "",
+            "guarantee",
+            "reactions/s (per CPU second)",
+            "share of raw",
+            "p50 ms",
+            "p99 ms",
+            "of raw p50",
+            "of raw p99",
+        ):
             table.add_column(name, justify="left" if name in ("", "guarantee") else "right")
         limit, quickest = self.rate(self.limit(), "react"), self.latency(self.limit())
         for c in self.seen():
@@ -110,11 +119,34 @@ class Results:
             ours = self.rate(self.ours(), "path", cpu=cpu)
             best, limit = self.best_peer("path", cpu=cpu), self.rate(self.limit(), "path", cpu=cpu)
             if ours and best:
-                table.add_row(f"produce + consume + decode beside the best peer ({best[0]}), per {unit}", f"{ours / best[1]:.2f}", ">= 1.5")
+                table.add_row(
+                    f"produce + consume + decode beside the best peer ({best[0]}), per {unit}",
+                    f"{ours / best[1]:.2f}",
+                    ">= 1.5",
+                )
             if ours and limit:
-                table.add_row(f"produce + consume + decode beside the raw client, per {unit}", f"{ours / limit:.2f}", ">= 0.5")
+                table.add_row(
+                    f"produce + consume + decode beside the raw client, per {unit}", f"{ours / limit:.2f}", ">= 0.5"
+                )
+        self._worker_ratio(table)
         self._latency_ratios(table)
         return table
+
+    def _worker_ratio(self, table: Table) -> None:
+        rates = {c.name: self.rate(c, "react") for c in self.seen()}
+        worker, limit = rates.get(f"{BAT} worker"), rates.get(RAW_SINGLE)
+        if worker and limit:
+            table.add_row(
+                "a worker's reactions/s beside the raw client's, a transaction for each", f"{worker / limit:.2f}", ""
+            )
+        loops = [self.rate(c, "path", cpu=cpu) for cpu in (False, True) for c in self.seen() if c.name == RAW]
+        if None not in loops and len(loops) == 4:
+            wall, cpu = (loops[1] or 0) / (loops[0] or 1), (loops[3] or 0) / (loops[2] or 1)
+            table.add_row(
+                "raw client: at-least-once beside transactions, per wall and per CPU second",
+                f"{wall:.2f}, {cpu:.2f}",
+                "<= 1.1",
+            )
 
     def _latency_ratios(self, table: Table) -> None:
         limit = self.latency(self.limit())
@@ -124,7 +156,11 @@ class Results:
             if not c.name.startswith(BAT) or late is None or limit is None:
                 continue
             for name, of in quantiles.items():
-                table.add_row(f"event to reaction, {c.name}, {name} beside the raw transactional loop", f"{of(late) / of(limit):.2f}", "<= 2")
+                table.add_row(
+                    f"event to reaction, {c.name}, {name} beside the raw transactional loop",
+                    f"{of(late) / of(limit):.2f}",
+                    "<= 2",
+                )
 
     def _who(self) -> Table:
         table = Table(title="Who, in which version, with which settings")

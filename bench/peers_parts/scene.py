@@ -23,7 +23,8 @@ from bat_events.events.rollouts import RewardScored, RolloutCompleted
 from bat_events.log.admin import admin_client
 from bat_events.log.local_kafka import LocalKafka
 from bat_events.log.topics import broker_name
-from peers_parts.driving import BATCH, Row, checked
+
+from .driving import BATCH, Row, checked
 
 CAMPAIGN = "bench"
 PARTITIONS = {"rollout": 4, "reward": 4, "dead-letter": 1}
