@@ -102,8 +102,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 190)
+    rows = []
     with ProcessPoolExecutor(max_workers=2) as pool:
-        rows = list(pool.map(compare, conditions(options.steps, quick=options.quick)))
+        for row in pool.map(compare, conditions(options.steps, quick=options.quick)):
+            rows.append(row)
+            said = f"{row.condition.name}: tail {row.condition.durations.tail:g}, lag {row.condition.lag}: {row.ratio:.2f}"
+            console.print(said, soft_wrap=True)
     console.print(table_of(rows))
     reached = [row for row in rows if row.ratio >= AIM]
     said = "; ".join(

@@ -161,7 +161,7 @@ WORKERS: dict[str, tuple[str, State]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class StatingHandler:
     """A Handler around one of these."""
 
