@@ -120,7 +120,7 @@ def main() -> None:
         from asynchrony_parts.figure import draw_ratios, draw_timeline
 
         draw_ratios(rows, options.figures / "asynchrony-ratio.png")
-        draw_timeline(replace(BASE, steps=8), options.figures / "asynchrony-timeline.png")
+        draw_timeline(replace(BASE, steps=8, rounds=2), options.figures / "asynchrony-timeline.png")
     if options.kafka:
         from asynchrony_parts.on_kafka import confirm
 
