@@ -106,7 +106,9 @@ def main() -> None:
     with ProcessPoolExecutor(max_workers=2) as pool:
         for row in pool.map(compare, conditions(options.steps, quick=options.quick)):
             rows.append(row)
-            said = f"{row.condition.name}: tail {row.condition.durations.tail:g}, lag {row.condition.lag}: {row.ratio:.2f}"
+            said = (
+                f"{row.condition.name}: tail {row.condition.durations.tail:g}, lag {row.condition.lag}: {row.ratio:.2f}"
+            )
             console.print(said, soft_wrap=True)
     console.print(table_of(rows))
     reached = [row for row in rows if row.ratio >= AIM]

@@ -27,7 +27,7 @@ def main() -> None:
     """Measure, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=10_000)
-    parser.add_argument("--latency-events", type=int, default=230, help="of which 30 to warm up, one in 70 ms")
+    parser.add_argument("--latency-events", type=int, default=180, help="of which 30 to warm up, one in 70 ms")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--only", default="", help="contestants whose name holds one of these words, with commas")

@@ -87,9 +87,9 @@ def rounds_of(condition: Condition) -> tuple[Round, Round]:
 def bound(sync: Round, condition: Condition) -> float:
     """The most that any system with this lag can gain over the synchronous order.
 
-    No group of step s is asked for before step s - 1 - lag is trained. So each of the lag + 1 chains of every (lag + 1)-th step is
-    done one after the other, sampling, judging and training, and the longest takes at least its share of all steps' time.
-    States can be hidden wholly, the evaluation not at all.
+    No group of step s is asked for before step s - 1 - lag is trained. So each of the lag + 1 chains of every (lag + 1)-th
+    step is done one after the other, sampling, judging and training, and the longest takes at least its share of all
+    steps' time. States can be hidden wholly, the evaluation not at all.
     """
     steps = sync.wall - sync.waited_for_states - condition.durations.evaluation
     return sync.wall / (steps / (condition.lag + 1) + condition.durations.evaluation)

@@ -31,7 +31,9 @@ def draw_ratios(rows: Sequence[Compared], path: Path) -> None:
         if row.condition.shape.in_turn:
             at = (row.condition.durations.tail, row.ratio)
             axes.plot(*at, marker="*", markersize=11, color=_LAGS[row.condition.lag % len(_LAGS)])
-            axes.annotate(f"lag {row.condition.lag}, placed by turns", at, (6, 5), textcoords="offset points", fontsize=7)
+            axes.annotate(
+                f"lag {row.condition.lag}, placed by turns", at, (6, 5), textcoords="offset points", fontsize=7
+            )
     axes.axhline(2.5, color="black", linewidth=0.8, linestyle="--")
     axes.annotate("aim 2.5", (1.1, 2.53), fontsize=8)
     axes.set_xlabel("tail: deviation of log(rollout seconds)")
