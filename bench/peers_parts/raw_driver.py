@@ -134,7 +134,7 @@ def main() -> None:
         consume(work, meter, decode=sys.argv[2:] != ["bytes"])
     else:
         react(work, meter, single=sys.argv[2:] == ["single"])
-    settings = "bytes" if sys.argv[2:] == ["bytes"] else f"{BATCH} a batch"
+    settings = {"bytes": "bytes", "single": "one by one"}.get("".join(sys.argv[2:]), f"{BATCH} a batch")
     meter.report(versions=versions(["confluent-kafka", "fastavro"]), settings=settings)
 
 
