@@ -15,7 +15,8 @@ from bat_events.events.envelope import Cut, Envelope
 from bat_events.events.headers import quick_headers
 from bat_events.frozen import filled
 from bat_events.log.interface import Outgoing
-from bat_events.log.topics import BY_NAME, partition_of
+from bat_events.log.placement import place
+from bat_events.log.topics import BY_NAME
 
 
 def new_traceparent() -> str:
@@ -80,7 +81,7 @@ def outgoing(
             raise LogError(f"{draft.event.ce_type()} must not cross the evaluation boundary: {'; '.join(faults)}")
     values = {
         "topic": topic,
-        "partition": partition_of(key, partitions[topic]),
+        "partition": place(draft.event, key, partitions[topic]),
         "key": key,
         "value": body,
         "headers": headers,

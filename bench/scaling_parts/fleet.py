@@ -28,7 +28,8 @@ from bat_events.log.cluster import Address
 from bat_events.log.interface import Outgoing
 from bat_events.log.kafka import KafkaReader, KafkaWriter
 from bat_events.log.local_kafka import LocalKafka
-from bat_events.log.topics import TOPICS, partition_of
+from bat_events.log.placement import place_of_group
+from bat_events.log.topics import TOPICS
 from bat_events.service.emit import outgoing
 
 from .simulated import rollout
@@ -52,27 +53,12 @@ class Piece:
 
     def partition(self, partitions: int) -> int:
         """Where it stands."""
-        return partition_of(self.group.encode(), partitions)
+        return place_of_group(self.step, self.slot, partitions)
 
 
 def pieces(work_ms: Sequence[int], *, first: int = 0) -> list[Piece]:
-    """Groups with the ids that a planner gives them, eight a step: the hash spreads them as it does in a campaign."""
+    """Groups with the ids that a planner gives them, eight a step: they are placed as in a campaign."""
     return [Piece(step=number // 8, slot=number % 8, work_ms=ms) for number, ms in enumerate(work_ms, start=first * 8)]
-
-
-def spread_evenly(work_ms: Sequence[int], partitions: int, *, first: int = 0) -> list[Piece]:
-    """The same, but of each partition as many as of the others: ids that would make one fuller are passed over."""
-    found: dict[int, list[Piece]] = defaultdict(list)
-    each = len(work_ms) // partitions
-    for number in itertools.count(first * 8):
-        piece = Piece(step=number // 8, slot=number % 8, work_ms=work_ms[0])
-        lane = found[piece.partition(partitions)]
-        if len(lane) < each:
-            lane.append(piece)
-        if sum(map(len, found.values())) == each * partitions:
-            rows = [found[partition] for partition in range(partitions)]
-            return [piece for row in zip(*rows, strict=True) for piece in row]
-    raise AssertionError
 
 
 def request(piece: Piece, partitions: int, size: int, service: str = "rollout") -> Outgoing:

@@ -89,7 +89,7 @@ class Junk:
                 self.left -= 1
                 like = rng.choice(there) if self.ahead_of is None else there[-1]
                 topic = like.topic if self.ahead_of is None else self.topics[0]
-                place = partition_of(like.key, PARTITIONS[topic])
+                place = like.partition if topic == like.topic else partition_of(like.key, PARTITIONS[topic])
                 store.append([Outgoing(topic=topic, partition=place, key=like.key, value=b"\0", headers=like.headers)])
                 return True
         if rng.random() < 0.03 or idle > 20:
