@@ -153,8 +153,8 @@ def _finish(view: CampaignView, campaign: str, summary: Path | None, seconds: fl
     for command, what in (
         ("bat-events audit promotions", "why each candidate was promoted or held"),
         ("bat-events audit --list", "every named question"),
-        (f"bat-events replay {campaign}", "run every decision again from the log"),
+        (f"bat-events replay {campaign} --heldout", "make every decision and every score again from the record"),
         ("bat-events log tail -n 40", "the newest events"),
         ("bat-events campaign status", "this table again"),
     ):
-        say(f"  {command:44} {what}")
+        say(f"  {command:48} {what}")

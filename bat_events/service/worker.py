@@ -95,8 +95,7 @@ class WorkerMachine:
                 self._idle()
                 return False
         record = self._queue.popleft()
-        if self._box is not None:
-            self._gain(self._box)  # the record may have come with its partition
+        self._gain()  # the record may have come with its partition
         if record.place not in self._log.assigned() or record.offset < self._done.get(record.place, 0):
             return True  # taken away, or taken away and given back while its work was in flight
         self._status.events_in += 1
@@ -111,6 +110,7 @@ class WorkerMachine:
         return True
 
     def _idle(self) -> None:
+        self._gain()  # what was passed over before a partition went and came back counts no more
         self._status.behind = not self._log.caught_up()
         if self._busy:
             self._busy = False
@@ -129,7 +129,7 @@ class WorkerMachine:
 
     def _take_up(self, box: DeadLetterBox) -> bool:
         """Begin with a dead letter whose turn has come; whether there was one."""
-        self._gain(box)
+        self._gain()
         box.poll()
         letter = box.due(self._log.assigned())
         if letter is None:
@@ -152,13 +152,16 @@ class WorkerMachine:
             self._begin(_Work(record=record, fact=fact, letter=letter))
         return True
 
-    def _gain(self, box: DeadLetterBox) -> None:
-        """Learn of newly assigned partitions what their last owner left."""
-        for where in self._log.gained():
+    def _gain(self) -> frozenset[Partition]:
+        """Learn of newly assigned partitions, which are returned, what their last owner left."""
+        gained = self._log.gained()
+        for where in sorted(gained):
             offset, note = self._standing.gain(where, *self._log.standing(where))
             self._done[where] = max(offset, self._done.get(where, 0))
             self._passed.pop(where, None)
-            box.wait_for(where, note.letters)
+            if self._box is not None:
+                self._box.wait_for(where, note.letters)
+        return gained
 
     def _receive(self, record: Record, box: DeadLetterBox) -> None:
         """Begin with a record, pass it over, or park it."""
@@ -217,6 +220,9 @@ class WorkerMachine:
             self._status.tell()
             return True
         work = self._work
+        if work.record.place in self._gain():  # it went and came back: others may have done this, and more, meanwhile
+            self._job, self._work = None, None
+            return True
         try:
             drafts = self._job.result()
         except Retryable as error:
@@ -310,8 +316,7 @@ class WorkerMachine:
 
     def _overtaken(self, record: Record) -> bool:
         """Whether its partition went and came back while it was in hand, and another member has committed it meanwhile."""
-        if self._box is not None:
-            self._gain(self._box)
+        self._gain()
         return record.offset < self._done.get(record.place, 0)
 
     def _commit(
@@ -332,8 +337,7 @@ class WorkerMachine:
             except Rebalanced:
                 if set(offsets) <= self._log.assigned():
                     raise  # nothing was taken away, and still the group does not take it
-        if after is not None:
-            self._done[where] = after
+        self._done.update(offsets)
         self._passed.clear()
         if letters and self._box is not None:
             self._box.wrote(letters)
@@ -363,8 +367,8 @@ class WorkerMachine:
             return
         try:
             self._write([], offsets, {})
+            self._done.update(offsets)
         except FencedError:
             raise
-        except LogError:  # a rebalance took the partition: its new owner passes these events over again
-            return
-        self._done.update(offsets)
+        except LogError:  # a rebalance took a partition, whose new owner passes these over again, or a hitch: later
+            self._passed = {tp: o for tp, o in offsets.items() if tp in self._log.assigned()}

@@ -58,7 +58,7 @@ def test_killed_services_a_killed_broker_and_a_zombie_change_nothing(kafka: Loca
         with field.serving():
             storm = Storm(field, SEED, print)
             strike(storm)
-            settle(field, print)
+            settle(storm)
         assert faults(expected.result(), outcome(field.home)) == []
     assert set(storm.kills) == set(SERVICES)
     assert len(field.zombies) == 2
