@@ -15,6 +15,7 @@ import uuid
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -123,7 +124,7 @@ def moves(kafka: LocalKafka, folder: Path, options: argparse.Namespace) -> dict[
 
 def _begun(
     fleet: Fleet, *, pid: int | None = None, after: float = 0.0, within: set[int] | None = None
-) -> list[dict[str, object | float | int]]:
+) -> list[dict[str, Any]]:
     found = [
         note
         for note in fleet.notes()

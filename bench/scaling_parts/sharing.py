@@ -93,7 +93,7 @@ def summary(name: str, tasks: Sequence[Task], trace: Trace, published: float, wo
     waits = sorted(span[2] - published for span in spans)
     last_begin = max(span[2] for span in spans)
     before = sum(min(span[3], last_begin) - span[2] for span in spans)
-    ends = defaultdict(float)
+    ends: dict[int, float] = defaultdict(float)
     for worker, _, _, ended in spans:
         ends[worker] = max(ends[worker], ended)
     return Result(
