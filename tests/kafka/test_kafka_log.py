@@ -47,10 +47,11 @@ class TestKafkaLog(LogContract):
         KafkaWriter(bootstrap=self.bootstrap, namespace=self.namespace, name="test").publish(outputs)
 
     def kill(self, log: Any) -> None:
-        """Leave it as it is, its transaction open: the next instance must fence it."""
+        """Leave it as it is, its transaction open: the next instance must fence it, or time must pass."""
+        log._writer._producer.flush(10)  # what it produced has arrived
         self.left.append(log)
 
-    transaction_s = 2.0
+    transaction_s = 5.0
 
     def shorten_transactions(self) -> None:
         self.monkeypatch.setattr("bat_events.log.kafka._TRANSACTION_TIMEOUT_MS", round(1000 * self.transaction_s))

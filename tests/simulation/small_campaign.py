@@ -7,7 +7,7 @@ is made once and kept over all seeds; ids and bodies are those of an undisturbed
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from bat_events.codec import Codec, Fact
 from bat_events.consumers.evaluator import Measured
@@ -59,7 +59,7 @@ def started() -> Draft:
 class RememberingCodec(Codec):
     """The real codec, which decodes each record once in a run, and equal bodies once in all runs."""
 
-    bodies: dict[tuple[str, str, str, str], tuple[Any, Any]] = {}
+    bodies: ClassVar[dict[tuple[str, str, str, str], tuple[Any, Any]]] = {}
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class ScriptedHandler:
     """A Handler that states what a scripted effect gives; see SCRIPTED."""
 
     version = 1
-    _made: dict[tuple[str, str], list[Draft]] = {}
+    _made: ClassVar[dict[tuple[str, str], list[Draft]]] = {}
 
     def __init__(self, group: str) -> None:
         self.group = group

@@ -1,4 +1,4 @@
-"""Given any seed's crashes, rebalances, delays, duplicates and failures, the campaign ends as the undisturbed one. Share 1 of 4."""
+"""Given any seed's crashes, rebalances, delays and failures, the campaign ends as the undisturbed one. Share 1 of 4."""
 
 import pytest
 
