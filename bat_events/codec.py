@@ -8,7 +8,6 @@ Two ways lead to the same result: the quick one (events.headers, events.wire_rea
 project's writers make, and the thorough one (fastavro, pydantic), which decides and explains wherever the quick one doubts.
 """
 
-import contextlib
 import hashlib
 import io
 import json
@@ -115,8 +114,10 @@ class Codec:
         """The plain Avro body."""
         write = writer_of(type(event))
         if write is not None:
-            with contextlib.suppress(Exception):  # whatever is not as pydantic makes it: fastavro says what is wrong
+            try:
                 return write(event)
+            except Exception:  # noqa: BLE001  (not as pydantic makes it: fastavro says what is wrong)
+                pass
         buffer = io.BytesIO()
         fastavro.schemaless_writer(buffer, schema_for(type(event)).parsed, to_avro(type(event))(event), strict=True)
         return buffer.getvalue()

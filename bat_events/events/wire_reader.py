@@ -66,6 +66,9 @@ def reader_of(cls: type[Event]) -> Reader:
 
 def long_at(value: bytes, at: int) -> tuple[int, int]:
     """The number that begins at a place, and the place behind it. Raises Doubt where it is longer than 64 bits."""
+    if (first := value[at]) & 0x80 and (second := value[at + 1]) < 0x80:  # two bytes are what most numbers have
+        found = first & 0x7F | second << 7
+        return (found >> 1) ^ -(found & 1), at + 2
     found = shift = 0
     while (byte := value[at]) & 0x80:
         found |= (byte & 0x7F) << shift
@@ -79,6 +82,9 @@ def long_at(value: bytes, at: int) -> tuple[int, int]:
 
 def size_at(value: bytes, at: int) -> tuple[int, int]:
     """As `long_at`, of a length. Raises Doubt where it is below zero."""
+    first, second = value[at], value[at + 1]
+    if first & 0x81 == 0x80 and second < 0x80:
+        return first >> 1 & 0x3F | second << 6, at + 2
     size, at = long_at(value, at)
     if size < 0:
         raise Doubt

@@ -50,6 +50,22 @@ def _no_crash(_: str) -> None:
     return None
 
 
+def writer_settings(bootstrap: Address, *, transactional_id: str | None) -> dict[str, Any]:
+    """What every writer is configured with; without a transactional id it is idempotent only (benchmarks compare the two)."""
+    settings = {
+        **client_settings(bootstrap),
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 2,
+        "message.max.bytes": MAXIMUM_BYTES,
+        "compression.type": "lz4",
+        "delivery.report.only.error": True,  # what arrived is known from the commit
+    }
+    if transactional_id is None:
+        return settings
+    return {**settings, "transactional.id": transactional_id, "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS}
+
+
 class _Writing:
     """One transaction at a time: outputs, then offsets, then commit."""
 
@@ -60,20 +76,8 @@ class _Writing:
         self._doing = f"write as transactional id {namespace}.{transactional_id}"
         self._failures: list[tuple[str, KafkaError]] = []
         self._bounded = Bounded(self._doing)
-        self._producer = Producer(
-            {
-                **client_settings(bootstrap),
-                "transactional.id": f"{namespace}.{transactional_id}",
-                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 2,
-                "message.max.bytes": MAXIMUM_BYTES,
-                "compression.type": "lz4",
-                **(queue or {}),
-            },
-            logger=CLIENT_LOGGER,
-        )
+        settings = writer_settings(bootstrap, transactional_id=f"{namespace}.{transactional_id}")
+        self._producer = Producer({**settings, **(queue or {})}, logger=CLIENT_LOGGER)
 
     def begin_service(self) -> None:
         """Fence every earlier instance and wait until its open transaction is ended."""

@@ -7,11 +7,13 @@ whatever else must be unable to write imports this module and not `log.kafka`.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from bat_events.errors import LogError
+from bat_events.frozen import filled
 from bat_events.log.cluster import CLIENT_LOGGER, Address, check_access, client_settings, group_of, kafka_error
 from bat_events.log.interface import Partition, Record
 from bat_events.log.topics import broker_name, plain_name
@@ -21,6 +23,8 @@ LOOK_S = 3.0
 """One wait of a longer one, after which a refusal is looked for."""
 
 T = TypeVar("T")
+
+_VALUE = itemgetter(1)
 
 
 def open_consumer(bootstrap: Address, **extra: Any) -> Consumer:
@@ -53,6 +57,7 @@ class Reading:
         self._namespace = namespace
         self._unread: set[Partition] = set()
         self._assigned: set[Partition] = set()
+        self._places: dict[tuple[str | None, int | None], Partition] = {}
         self.positions: dict[Partition, int] = {}
         """The next offset of each partition that was read from, past markers once its end was reached."""
 
@@ -124,23 +129,32 @@ class Reading:
             if error.fatal() or not error.retriable():
                 raise LogError(f"reading {message.topic() or 'the log'}: {error.str()}")
             return None
-        topic, partition = self._where(message)
+        place = self._where(message)
         offset = message.offset() or 0
-        self.positions[(topic, partition)] = offset + 1
+        self.positions[place] = offset + 1
         key, value = message.key(), message.value()
-        headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-        return Record(
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            key=key if isinstance(key, bytes) else b"",
-            value=value if isinstance(value, bytes) else b"",
-            headers=tuple((name, raw if isinstance(raw, bytes) else b"") for name, raw in headers),
-            timestamp_ms=message.timestamp()[1],
+        headers = tuple(message.headers() or ())
+        if not all(map(_VALUE, headers)):  # one is empty, or null
+            headers = tuple((name, raw if isinstance(raw, bytes) else b"") for name, raw in headers)
+        return filled(
+            Record,
+            {
+                "topic": place[0],
+                "partition": place[1],
+                "offset": offset,
+                "key": key if isinstance(key, bytes) else b"",
+                "value": value if isinstance(value, bytes) else b"",
+                "headers": headers,
+                "timestamp_ms": message.timestamp()[1],
+            },
         )
 
     def _where(self, message: Message) -> Partition:
-        return plain_name(self._namespace, message.topic() or ""), message.partition() or 0
+        named = (message.topic(), message.partition())
+        known = self._places.get(named)
+        if known is None:
+            known = self._places[named] = plain_name(self._namespace, named[0] or ""), named[1] or 0
+        return known
 
     def _to_kafka(self, offsets: Mapping[Partition, int]) -> list[TopicPartition]:
         return [TopicPartition(broker_name(self._namespace, t), p, o) for (t, p), o in sorted(offsets.items())]

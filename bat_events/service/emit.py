@@ -3,13 +3,15 @@
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from bat_events.codec import Codec, schema_for
 from bat_events.deciders.interface import Draft
 from bat_events.errors import LogError
-from bat_events.events.base import OldEvent
+from bat_events.events.base import Event, OldEvent
 from bat_events.events.crossing import crossing_faults
 from bat_events.events.envelope import Cut, Envelope
 from bat_events.events.headers import quick_headers
@@ -47,22 +49,19 @@ def outgoing(
     Raises TypeError for an earlier version of an event: only the newest is written. Raises LogError for a record whose key
     or headers may not cross the evaluation boundary.
     """
-    if isinstance(draft.event, OldEvent):
-        raise TypeError(
-            f"{draft.event.ce_type()} is only read: write {draft.event.SUCCESSOR.ce_type()} or what follows it"
-        )
+    kind = _kind(type(draft.event))
     body = Codec.encode_body(draft.event)
-    topic = draft.topic or draft.event.TOPIC
-    if topic not in draft.event.topics():
-        raise ValueError(f"{draft.event.ce_type()} does not belong on {topic}: it stands on {draft.event.topics()}")
+    topic = draft.topic or kind.topics[0]
+    if topic not in kind.topics:
+        raise ValueError(f"{kind.ce_type} does not belong on {topic}: it stands on {kind.topics}")
     key = draft.key.encode()
     fields: dict[str, Any] = {
         "id": draft.id,
         "source": source,
-        "type": draft.event.ce_type(),
+        "type": kind.ce_type,
         "time": time,
         "subject": draft.key,
-        "schema_digest": schema_for(type(draft.event)).digest,
+        "schema_digest": kind.schema_digest,
         "body_digest": hashlib.sha256(body).hexdigest(),
         "campaign": draft.campaign,
         "cause": draft.cause,
@@ -78,7 +77,7 @@ def outgoing(
         writer = BY_NAME[topic].writer
         faults = crossing_faults(key, headers, topic=topic, writer=writer, campaign=draft.campaign)
         if faults:
-            raise LogError(f"{draft.event.ce_type()} must not cross the evaluation boundary: {'; '.join(faults)}")
+            raise LogError(f"{kind.ce_type} must not cross the evaluation boundary: {'; '.join(faults)}")
     values = {
         "topic": topic,
         "partition": place(draft.event, key, partitions[topic]),
@@ -88,3 +87,19 @@ def outgoing(
         "timestamp_ms": None,
     }
     return filled(Outgoing, values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Kind:
+    """What all records of one event type have in common."""
+
+    ce_type: str
+    schema_digest: str
+    topics: tuple[str, ...]
+
+
+@cache
+def _kind(cls: type[Event]) -> _Kind:
+    if issubclass(cls, OldEvent):
+        raise TypeError(f"{cls.ce_type()} is only read: write {cls.SUCCESSOR.ce_type()} or what follows it")
+    return _Kind(ce_type=cls.ce_type(), schema_digest=schema_for(cls).digest, topics=cls.topics())

@@ -23,11 +23,12 @@ from bat_events.errors import AccessDenied, BatError, FencedError
 from bat_events.log.access import BY_PRINCIPAL
 from bat_events.service.context import Context
 from bat_events.service.metrics_files import MetricsFile, serve_metrics
-from bat_events.service.runtime import Status
+from bat_events.service.runtime import Status, collect_seldom
 from bat_events.service.services import Service
 
 OK, HALTED, REPLACED, DENIED = 0, 1, 3, 4
 _IDLE_S = 0.2
+_TURN_S = 0.02  # where several share the loop: what comes for one waits for the others' turns
 _STATUS_EVERY_S = 0.5
 
 
@@ -128,6 +129,7 @@ def run_service(name: str, context: Context, build: Callable[[str, Context], Ser
             closers.append(serve_metrics(settings.metrics, context.metrics.registry))
         context.status.tell()
         service = build(name, context)
+        collect_seldom()
         context.status.say("waiting")
         logger.info("started", namespace=settings.namespace)
         drive(service, context)
@@ -157,7 +159,7 @@ def run_service(name: str, context: Context, build: Callable[[str, Context], Ser
 def drive(service: Service, context: Context) -> None:
     """Step the machines in turn until told to stop."""
     while not context.stop.is_set():
-        wait = _IDLE_S / len(service.machines)
+        wait = _IDLE_S if len(service.machines) == 1 else _TURN_S
         for machine in service.machines:
             if not machine.step(wait):
                 context.status.tell()

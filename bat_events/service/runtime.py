@@ -1,5 +1,6 @@
 """What a machine is given: clock, executor, crash points, status. Nothing in service/ reaches for these itself."""
 
+import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -61,6 +62,15 @@ class ThreadExecutor:
     def submit(self, call: Callable[[], T]) -> "Future[T]":
         """The future of the call."""
         return self._pool.submit(call)
+
+
+def collect_seldom() -> None:
+    """Let Python look for cycles once in 20,000 new containers: reading makes many, and next to none of them are in cycles.
+
+    At Python's own 700 that search took a quarter of the time in which a reactor folds its log.
+    """
+    gc.freeze()  # what a service is made of stays
+    gc.set_threshold(20_000, 10, 10)
 
 
 def no_crash(_: str) -> None:
