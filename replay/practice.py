@@ -5,7 +5,7 @@ items themselves and the execution cap come from evidence artefacts and are take
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bat_events.codec import Fact
 from bat_events.deciders.groups import GroupOutcomes
@@ -67,16 +67,10 @@ SAME: dict[type[Event], tuple[str, tuple[str, ...]]] = {
 """Per type: its check, and the fields that it repeats from its cause."""
 
 
-def own_sides(fact: Fact) -> list[Side]:
+def own_sides(fact: Fact) -> Sequence[Side]:
     """What a practice fact says of itself, beside what follows from the rest of it."""
-    event = fact.event
-    if isinstance(event, RewardScored):
-        return _reward(event)
-    if isinstance(event, RewardShadowed):
-        return [("reason", event.reward is None, bool(event.reason))]
-    if isinstance(event, RolloutCompleted | RolloutFailed):
-        return _rollout(fact, event)
-    return [_cleared(event)] if isinstance(event, LeakageVerdict) else []
+    of_type = _OWN.get(type(fact.event))
+    return () if of_type is None else of_type(fact)
 
 
 def practice_sides(fact: Fact, index: Known) -> tuple[str, list[Side]] | None:
@@ -105,11 +99,18 @@ def _like_cause(fact: Fact, index: Known, names: Sequence[str]) -> list[Side]:
     return sides
 
 
-def _cleared(event: LeakageVerdict) -> Side:
-    return ("cleared", event.cleared, bool(event.checks) and all(check.passed for check in event.checks))
+def _cleared(fact: Fact) -> list[Side]:
+    event: LeakageVerdict = fact.event  # type: ignore[assignment]
+    return [("cleared", event.cleared, bool(event.checks) and all(check.passed for check in event.checks))]
 
 
-def _rollout(fact: Fact, event: RolloutCompleted | RolloutFailed) -> list[Side]:
+def _shadowed(fact: Fact) -> list[Side]:
+    event: RewardShadowed = fact.event  # type: ignore[assignment]
+    return [("reason", event.reward is None, bool(event.reason))]
+
+
+def _rollout(fact: Fact) -> list[Side]:
+    event: RolloutCompleted | RolloutFailed = fact.event  # type: ignore[assignment]
     sides: list[Side] = [
         ("rollout", event.rollout, rollout_id(event.group, event.index)),
         ("bat_ordinal", fact.envelope.ordinal, event.index),
@@ -125,7 +126,8 @@ def _rollout(fact: Fact, event: RolloutCompleted | RolloutFailed) -> list[Side]:
     return sides
 
 
-def _reward(event: RewardScored) -> list[Side]:
+def _reward(fact: Fact) -> list[Side]:
+    event: RewardScored = fact.event  # type: ignore[assignment]
     recorded = {part.stage: part.score for part in event.stages}
     expected: dict[Stage, float] = {}
     of_stage: dict[Stage, list[RubricItem]] = {stage: [] for stage in event.focus.stages}
@@ -148,6 +150,15 @@ def _reward(event: RewardScored) -> list[Side]:
         ("raw", event.raw, raw),
         ("reward", event.reward, min(event.raw, event.cap)),
     ]
+
+
+_OWN: dict[type[Event], Callable[[Fact], list[Side]]] = {
+    LeakageVerdict: _cleared,
+    RewardScored: _reward,
+    RewardShadowed: _shadowed,
+    RolloutCompleted: _rollout,
+    RolloutFailed: _rollout,
+}
 
 
 def _raw(focus: Focus, stages: Mapping[Stage, float], task: float | None) -> float | None:

@@ -106,7 +106,7 @@ def judge_of(source: Source) -> Judge:
     """What of a source is compared."""
     judged = source.judged
     if judged is None:
-        return lambda _: True
+        return None
     return lambda line: line.offset < judged[(line.topic, line.partition)]
 
 
@@ -182,7 +182,11 @@ def _taken(counts: Counter[str]) -> list[NotRecomputed]:
 
 def _reports(counts: Counter[str]) -> list[NotRecomputed]:
     count = counts["EvaluationReported"]
-    return [NotRecomputed(what=REPORTS, count=count, why="no held-out cells were handed to replay (--heldout)")] if count else []
+    return (
+        [NotRecomputed(what=REPORTS, count=count, why="no held-out cells were handed to replay (--heldout)")]
+        if count
+        else []
+    )
 
 
 def _left_out(index: Index) -> list[NotRecomputed]:

@@ -11,7 +11,7 @@ remains its id. A log that any of this cannot follow is read again, in memory, b
 import gc
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -39,8 +39,8 @@ _RUN = 64  # records that one partition gives before the next has its turn
 
 _ENDLESS = 1 << 63
 
-Judge = Callable[[Line], bool]
-"""Whether a record is compared; once it is not, none after it in its partition is."""
+Judge = Callable[[Line], bool] | None
+"""Whether a record is compared; once it is not, none after it in its partition is. None: all are."""
 
 
 @dataclass(slots=True)
@@ -194,7 +194,8 @@ class _Stream:
 
     def _caused(self, line: Line) -> bool:
         """Whether what it names as its cause has passed."""
-        return self._window.fact(line.cause) is not None or line.cause in self._seen or line.cause == ROOT_CAUSE
+        cause = line.cause
+        return self._window.fact(cause) is not None or cause in self._seen or cause == ROOT_CAUSE
 
     def _decide(self, walker: StreamWalker) -> bool:
         """Let the decisions of the next cut pass, if all before it has passed."""
@@ -212,7 +213,7 @@ class _Stream:
         walker.ask()
         passed: list[Line] = []
         for cursor in self._outputs[walker.logic]:
-            while (line := cursor.head) is not None and cursor.judged and self._cut_of(line) == cut:
+            while (line := cursor.head) is not None and cursor.judged and self._is_at(line, cut):
                 self._pass_decision(walker, cursor, line)
                 passed.append(line)
         walker.settle()
@@ -223,6 +224,10 @@ class _Stream:
                 self._checks.decision(line)
         self._look(walker)
         return True
+
+    def _is_at(self, line: Line, cut: Mapping[Partition, int]) -> bool:
+        found = self._cut_of(line)
+        return found is cut or found == cut
 
     def _cut_of(self, line: Line) -> dict[Partition, int]:
         if line.cut_text is None:
@@ -278,7 +283,8 @@ class _Stream:
                         walker.take(cursor.where, line, None)
                     continue
             elif line.id not in self._seen:
-                cursor.judged = cursor.judged and self._judge(line)
+                if self._judge is not None:
+                    cursor.judged = cursor.judged and self._judge(line)
                 cursor.head = line
                 return
             else:

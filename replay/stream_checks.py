@@ -1,17 +1,18 @@
 """Recorded facts held against each other while a log streams by, and the window of facts that later ones name.
 
 A fact stays until what it causes was checked: a request until its state, a state until its verdict, a rollout until its
-reward. What an update of weights was made of, and the digest of a state's workspace, stay until the round after it: a
-rewound step is made of it again.
+reward. What an update of weights was made of stays until the round after it: a rewound step is made of it again. Digests of
+states' workspaces stay, as bytes: a state may be drawn in any later round.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
 from bat_events.codec import Fact
 from bat_events.deciders.groups import GroupOutcomes
+from bat_events.domain.compact import Table
 from bat_events.domain.grouping import group_id
 from bat_events.events.bank import (
     LeakageVerdict,
@@ -26,6 +27,7 @@ from bat_events.events.campaign import CampaignStarted
 from bat_events.events.rollouts import (
     IsolationBreached,
     RewardScored,
+    RewardShadowed,
     RewardWithheld,
     RolloutCompleted,
     RolloutFailed,
@@ -56,6 +58,11 @@ _RULE = "bat-event-id/1"
 _REPEATS = {kind: (name, attrgetter(*fields)) for kind, (name, fields) in SAME.items()}
 
 
+def _mark(event: RolloutCompleted | RewardShadowed) -> bytes:
+    """A digest of what a RewardShadowed repeats from its rollout."""
+    return hashlib.sha256(repr([str(part) for part in _REPEATS[RewardShadowed][1](event)]).encode()).digest()
+
+
 class Window:
     """The facts that others may still name (see Known), and what was trained on lately."""
 
@@ -67,7 +74,10 @@ class Window:
         self.plan = event.plan
         self.outcomes = GroupOutcomes()
         self.rollouts: dict[tuple[str, int], str] = {}
-        self.workspaces: dict[str, str] = {}  # state -> digest of its workspace
+        self._workspaces = Table(16, 32)  # state -> digest of its workspace
+        self._judged = Table(
+            16, 32
+        )  # rollouts that have a reward -> what a second judge, who may come much later, repeats
         self.breached: dict[str, RolloutCompleted] = {}
         self._facts: dict[str, Fact] = {started.id: started}
         self._rounds: dict[int, list[str]] = {}  # round -> ids and groups to let go of
@@ -76,6 +86,22 @@ class Window:
     def fact(self, id_: str) -> Fact | None:
         """See Known."""
         return self._facts.get(id_)
+
+    def workspace(self, state: str) -> str | None:
+        """The digest of a state's workspace."""
+        found = self._workspaces.get(bytes.fromhex(state))
+        return None if found is None else found.hex()
+
+    def is_of_cause(self, fact: Fact) -> bool:
+        """Whether a fact repeats what its cause says; of a rollout also after its reward has passed."""
+        cause, event = self._facts.get(fact.envelope.cause), fact.event
+        if cause is None and isinstance(event, RewardShadowed):
+            return self._judged.get(bytes.fromhex(fact.envelope.cause)) == _mark(event)
+        try:
+            fields = _REPEATS[type(event)][1]
+            return cause is not None and fields(event) == fields(cause.event)
+        except AttributeError:
+            return False
 
     def reports(self) -> Iterator[EvaluationReported]:
         """See Known."""
@@ -86,11 +112,13 @@ class Window:
         event = fact.event
         kind = type(event)
         if kind in _RELEASES:
-            self._facts.pop(fact.envelope.cause, None)
+            cause = self._facts.pop(fact.envelope.cause, None)
+            if cause is not None and isinstance(cause.event, RolloutCompleted):
+                self._judged.put(bytes.fromhex(cause.id), _mark(cause.event))
         if kind in _CAUSES:
             self._facts[fact.id] = fact
         if isinstance(event, StateSynthesized):
-            self.workspaces[event.state] = event.workspace_digest
+            self._workspaces.put(bytes.fromhex(event.state), bytes.fromhex(event.workspace_digest))
         if kind in _QUIET:
             return
         if isinstance(event, GroupRequested | RoundPlanned):
@@ -115,7 +143,6 @@ class Window:
                 fact = self._facts.pop(id_, None)
                 if fact is not None and isinstance(fact.event, GroupRequested):
                     self.outcomes.forget(fact.event.group)
-                    self.workspaces.pop(fact.event.state, None)
                     for index in range(fact.event.size):
                         self.breached.pop(self.rollouts.pop((fact.event.group, index), ""), None)
 
@@ -164,16 +191,11 @@ class Checks:
         kind = type(fact.event)
         repeats = _REPEATS.get(kind)
         if repeats is not None:
-            name, fields = repeats
-            cause = self._window.fact(fact.envelope.cause)
-            try:
-                same = cause is not None and fields(fact.event) == fields(cause.event)
-            except AttributeError:
-                same = False
-            if not same:
+            name = repeats[0]
+            if not self._window.is_of_cause(fact):
                 raise Mismatch(f"{name}: a fact is not of its cause")
             self._hold(name, own_sides(fact))
-            self._receipts(fact, cause)
+            self._receipts(fact, self._window.fact(fact.envelope.cause))
         elif isinstance(fact.event, IsolationBreached):
             self._hold(BREACHES, breach_sides(fact.event, self._window.breached.get(fact.event.rollout)))
         elif isinstance(fact.event, EvaluationReported):
@@ -188,7 +210,7 @@ class Checks:
     def _receipts(self, fact: Fact, cause: Fact | None) -> None:
         event = fact.event
         if isinstance(event, RolloutCompleted) and event.receipts is not None:
-            self._hold(CHAINS, chain_sides(event, self._window.workspaces.get(event.state)))
+            self._hold(CHAINS, chain_sides(event, self._window.workspace(event.state)))
             if event.signer is not None:
                 self.signers[event.signer] = self.signers.get(event.signer, 0) + 1
         elif isinstance(event, RewardScored):
@@ -225,7 +247,7 @@ class Checks:
                     break
         return True
 
-    def _hold(self, name: str, sides: list[Side]) -> None:
+    def _hold(self, name: str, sides: Sequence[Side]) -> None:
         for _, recorded, recomputed in sides:
             if recorded != recomputed:
                 raise Mismatch(f"{name}: a fact does not follow")

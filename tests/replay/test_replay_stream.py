@@ -6,16 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from bat_events.codec import Codec
+from bat_events.codec import Codec, Fact
+from bat_events.deciders.interface import Draft
+from bat_events.events.plan import CampaignPlan
+from bat_events.events.rollouts import RewardScored, RewardShadowed
 from bat_events.log.interface import Record
 from bat_events.replay import ArchiveSource, to_json
 from bat_events.replay.ids import IdSet
 from bat_events.replay.lines import Line, line_of
+from bat_events.replay.practice import SHADOWED
 from bat_events.replay.replayer import _streamed, replay_in_memory
 from bat_events.replay.stream_walk import Mismatch
 from tests.archive.logs import export
 from tests.replay.loop import CAMPAIGN, VERSION_1, Loop
 from tests.replay.memory import MemorySource, falsify
+from tests.replay.workers import WORKERS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -121,3 +126,42 @@ def test_a_set_of_ids_is_a_set() -> None:
     assert f"{7:032x}" not in found
     assert "0" * 32 not in found
     assert len(found) == len(ids) + len(few)
+
+
+def _second_judge(fact: Fact, _: CampaignPlan) -> list[Draft]:
+    """Of every second rollout; the fact is a reward, so it comes after the first judge's word."""
+    reward = fact.event
+    if not isinstance(reward, RewardScored) or int(reward.rollout[0], 16) % 2:
+        return []
+    place = {name: getattr(reward, name) for name in ("group", "rollout", "index", "round", "step", "slot", "focus")}
+    said = {"judge": "text", "model": "second", "rubric_version": 2, "evidence_reward": reward.reward, "texts": ()}
+    event = RewardShadowed(**place, **said, reward=0.5, reason="", detail="")
+    cause = fact.envelope.cause
+    return [Draft(event=event, campaign=CAMPAIGN, cause=cause, ordinal=0, key=reward.group, round=reward.round)]
+
+
+def test_shadowed_rewards_stream_however_late_they_come() -> None:
+    loop = Loop(seed=9, workers={**WORKERS, "judge-shadow": ("reward", 2, _second_judge)})
+    records = [_by_judge(record) for record in loop.run()]
+    late = [record for record in records if record.topic == "reward" and _is_shadow(record)]
+    assert len(late) > 10
+    result = _streamed(MemorySource(records), None, None)
+    assert to_json(result) == to_json(replay_in_memory(MemorySource(records)))
+    assert {check.name: check.checked for check in result.checks}[SHADOWED] == len(late)
+    at = next(number for number, record in enumerate(records) if record is late[5])
+    other = falsify(records[at], body={"slot": 7})
+    with pytest.raises(Mismatch):
+        _streamed(MemorySource([*records[:at], other, *records[at + 1 :]]), None, None)
+
+
+def _is_shadow(record: Record) -> bool:
+    return dict(record.headers)["ce_type"].startswith(b"bat.RewardShadowed.")
+
+
+def _by_judge(record: Record) -> Record:
+    """As the real second judge signs: with the name of the service."""
+    return (
+        falsify(record, logic="judge/2", source="bat/judge")
+        if record.topic == "reward" and _is_shadow(record)
+        else record
+    )

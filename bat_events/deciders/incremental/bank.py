@@ -7,6 +7,7 @@ from bat_events.deciders.bank import Bank, bank_need
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.old.bank import BankV1
 from bat_events.domain.bank import SourceCell, supply
+from bat_events.domain.compact import Table
 from bat_events.domain.grouping import state_id
 from bat_events.events.bank import (
     LeakageVerdict,
@@ -41,7 +42,7 @@ class _Cell:
     changed: bool = True
     open: dict[int, _Verdict | None] = field(default_factory=dict)  # None: its synthesis failed
     made: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
-    originals: dict[bytes, int] = field(default_factory=dict)  # what is an admitted state's own -> its ordinal
+    originals: Table = field(default_factory=lambda: Table(33, 4))  # what is an admitted state's own -> its ordinal
 
 
 class BankFollower(Bank):
@@ -157,9 +158,10 @@ class BankFollower(Bank):
         focus, track, outcome = place
         own = [key for key in cell.made.get(ordinal, ()) if key is not None]
         for key in own:
-            if key in cell.originals:
+            original = cell.originals.get(key)
+            if original is not None:
                 cell.lost += 1
-                first = state_id(self._campaign, *place, cell.originals[key])
+                first = state_id(self._campaign, *place, int.from_bytes(original))
                 return StateRefused(
                     state=verdict.state,
                     focus=focus,
@@ -169,7 +171,8 @@ class BankFollower(Bank):
                     reason="prompt" if key[:1] == b"p" else "workspace",
                     copy_of=first,
                 )
-        cell.originals.update(dict.fromkeys(own, ordinal))
+        for key in own:
+            cell.originals.put(key, ordinal.to_bytes(4))
         cell.rank += 1
         return StateAdmitted(
             state=verdict.state,
