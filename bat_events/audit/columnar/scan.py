@@ -118,7 +118,7 @@ def fixed(data: Any, starts: Longs, size: int) -> Any:
 
 def hex_of(table: Any) -> Any:
     """Rows of bytes as rows of hex digits."""
-    return _HEX[table].view(np.uint8).reshape(len(table), -1)
+    return _HEX[table].view(np.uint8).reshape(len(table), 2 * table.shape[1])
 
 
 def text_array(found: Any, offsets: Any) -> Any:
