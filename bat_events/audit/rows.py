@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -151,6 +151,17 @@ def duplicate_row(fact: Fact, first: tuple[str, int, int, str]) -> dict[str, Any
         "first_partition": first[1],
         "first_offset": first[2],
         "same_body": first[3] == fact.envelope.body_digest,
+    }
+
+
+def duplicate_row_of(row: Mapping[str, Any], first: tuple[str, int, int, str]) -> dict[str, Any]:
+    """The same of an event of which only its row of `events` is there."""
+    same = ("id", "type", "topic", "partition", "offset", "campaign", "time")
+    return {name: row[name] for name in same} | {
+        "first_topic": first[0],
+        "first_partition": first[1],
+        "first_offset": first[2],
+        "same_body": first[3] == row["body_digest"],
     }
 
 

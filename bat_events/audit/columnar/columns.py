@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from bat_events.audit.columnar.scan import Longs, padded
-from bat_events.events.envelope import ALLOWED_HEADERS
+from bat_events.events.envelope import ALLOWED_HEADERS, to_headers_order
 from bat_events.log.interface import Record
 from bat_events.log.topics import TOPICS
 
 BOUNDARY = frozenset(spec.name for spec in TOPICS if spec.plane == "boundary")
 """Topics of which every header and field is looked at: their records are always read one by one."""
 
-_OPTIONAL = frozenset({"bat_round", "traceparent", "bat_cut", "bat_cost"})
-REQUIRED = ALLOWED_HEADERS - _OPTIONAL
+REQUIRED = frozenset(name for name, needed in to_headers_order() if needed)
 
 
 @dataclass(frozen=True, kw_only=True)

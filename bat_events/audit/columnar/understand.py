@@ -38,7 +38,7 @@ class _Bodies:
 
 
 class Understood:
-    """See the module. `ids` are the ids of all records, of which only those of good ones mean anything."""
+    """See the module. It holds on to the bytes; what `events` and `typed` give does not."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -158,11 +158,11 @@ class Understood:
         }
         return pa.Table.from_arrays([arrays[name] for name in EVENTS.names], schema=EVENTS)
 
-    def typed(self, keep: Any) -> list[tuple[type[Event], Any]]:
-        """Per event type the rows of its table, of the records that `keep` (good ones only) says."""
+    def typed(self) -> list[tuple[type[Event], Any, Longs]]:
+        """Per event type the rows of its table, of all good records, and the records' rows here."""
         tables = []
         for bodies in self._bodies:
-            order = np.flatnonzero(keep[bodies.rows])
+            order = np.flatnonzero(self.good[bodies.rows])
             if not order.size:
                 continue
             rows = bodies.rows[order]
@@ -171,7 +171,7 @@ class Understood:
             arrays = own + bodies.plan.columns(self.columns.bodies, bodies.plan.take(bodies.raw, order))
             table = typed_tables()[bodies.cls]
             schema = pa.schema([(column.name, column.shape.arrow) for column in table.columns])
-            tables.append((bodies.cls, pa.Table.from_arrays(arrays, schema=schema)))
+            tables.append((bodies.cls, pa.Table.from_arrays(arrays, schema=schema), rows))
         return tables
 
     def _by_name(self, name: str, rows: Longs) -> Any:

@@ -11,7 +11,7 @@ Killed at any moment, the live file is the old one or the new one, whole; two re
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ from typing import Any
 import duckdb
 
 from bat_events.audit.client import ask, take_over
+from bat_events.audit.columnar.archive import ColumnBatch
+from bat_events.audit.columnar.prepared import Prepared, merged, prepared
+from bat_events.audit.columnar.understand import Understood
 from bat_events.audit.errors import AuditBusy, AuditError, NoAuditFile, QueryFailed
 from bat_events.audit.file import (
     MARK,
@@ -35,14 +38,18 @@ from bat_events.audit.file import (
 from bat_events.audit.hold import Hold
 from bat_events.audit.materialiser import Materialiser
 from bat_events.audit.query import QueryLimits
+from bat_events.audit.rebuild.ahead import ahead
 from bat_events.audit.rebuild.compare import Comparison, common_cut, compare
 from bat_events.audit.rebuild.sources import RecordSource
 from bat_events.events.envelope import Cut
 from bat_events.log.interface import CrashPoint, Partition
 from bat_events.service.runtime import no_crash
 
-BATCH = 65_536
-"""Records in one transaction at most."""
+BATCH = 32_768
+"""Records from which on a transaction is made."""
+
+_AHEAD = 2
+"""Batches that are read while one is written."""
 
 _SAY_EVERY_S = 2.0
 _LIMITS = QueryLimits(rows=10_000, seconds=600.0)
@@ -133,11 +140,11 @@ class Rebuilder:
     # -- filling
 
     def _fill(self, file: AuditFile) -> int:
-        total, done, began = sum(self._source.ends.values()), 0, time.monotonic()
+        total, done, began = self._source.total, 0, time.monotonic()
         told = began
-        for batch in self._source.batches(BATCH):
-            self._materialiser.take(file.writer, batch)
-            done += len(batch)
+        for batch in ahead(self._prepared(), _AHEAD):
+            self._materialiser.write(file.writer, batch)
+            done += batch.records
             self._crash("batch")
             now = time.monotonic()
             if now - told > _SAY_EVERY_S:
@@ -146,6 +153,20 @@ class Rebuilder:
                 self._say(f"{done:,} of about {total:,} records ({share} %), {done / (now - began):,.0f} a second")
         self._say(f"{done:,} records of the {self._source.name} in {time.monotonic() - began:,.1f} s")
         return done
+
+    def _prepared(self) -> Iterator[Prepared]:
+        """Every batch, read; small ones go together. This runs in a thread of its own."""
+        parts: list[Prepared] = []
+        for batch in self._source.batches(BATCH):
+            if isinstance(batch, ColumnBatch):
+                parts.append(prepared(None if batch.columns is None else Understood(batch.columns), batch.others))
+            else:
+                parts.append(self._materialiser.prepare(batch))
+            if sum(part.records for part in parts) >= BATCH:
+                yield merged(parts)
+                parts = []
+        if parts:
+            yield merged(parts)
 
     # -- comparing
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from bat_events.audit.columnar.archive import ColumnBatch, column_batches
+from bat_events.audit.columnar.columns import BOUNDARY
 from bat_events.audit.errors import AuditError
 from bat_events.log.cluster import Address
 from bat_events.log.interface import Partition, Record
@@ -17,6 +19,8 @@ class RecordSource(Protocol):
     """Committed records from the beginning, each partition in order."""
 
     name: str
+    total: int
+    """About how many records there are."""
     ends: Mapping[Partition, int]
     """One past the last record of each partition when the source was opened."""
     whole: bool
@@ -26,8 +30,8 @@ class RecordSource(Protocol):
         """The same now."""
         ...
 
-    def batches(self, most: int) -> Iterator[Sequence[Record]]:
-        """All records up to the ends or further, at most so many at once. Raises LogError or ArchiveError."""
+    def batches(self, most: int) -> Iterator[ColumnBatch | Sequence[Record]]:
+        """All records up to the ends or further, at most about so many at once. Raises LogError or ArchiveError."""
         ...
 
     def close(self) -> None: ...
@@ -42,6 +46,7 @@ class KafkaRecords:
         self.name = f"log of namespace {namespace}"
         self._reader = KafkaReader(bootstrap=address, namespace=namespace, topics=topics, group="auditor")
         self.ends: Mapping[Partition, int] = self._reader.end_offsets()
+        self.total = sum(self.ends.values())
 
     def ends_now(self) -> Mapping[Partition, int]:
         """See RecordSource.ends_now."""
@@ -76,6 +81,7 @@ class ArchiveRecords:
             raise AuditError(f"{folder} holds round {manifest.only_round} only: export the whole campaign")
         self.name = f"archive {folder.name} of namespace {manifest.namespace}"
         self._parts = [part for part in manifest.partitions if part.topic in topics]
+        self.total = sum(part.records for part in self._parts)
         self.ends = {(part.topic, part.partition): part.offset_end for part in self._parts}
         self.whole = not any(part.others is not None and part.others.records for part in self._parts)
 
@@ -83,17 +89,20 @@ class ArchiveRecords:
         """See RecordSource.ends_now: an archive does not grow."""
         return self.ends
 
-    def batches(self, most: int) -> Iterator[Sequence[Record]]:
+    def batches(self, most: int) -> Iterator[ColumnBatch | Sequence[Record]]:
         """See RecordSource.batches: one partition after another."""
-        batch: list[Record] = []
         for part in self._parts:
+            if part.topic not in BOUNDARY:
+                yield from column_batches(self.reader, part)
+                continue
+            batch: list[Record] = []
             for archived in self.reader.records(part.topic, part.partition):
                 batch.append(archived.record)
                 if len(batch) >= most:
                     yield batch
                     batch = []
-        if batch:
-            yield batch
+            if batch:
+                yield batch
 
     def close(self) -> None:
         """Nothing is open between batches."""
