@@ -34,7 +34,9 @@ def partition_blocks(
     Raises ArchiveError.
     """
     files = [(entry.folder(folder) / part.name, part) for part in entry.files if part.records]
-    heads: list[tuple[int, int, Block | None]] = []  # first ordinal, file, its next block; None: the file is not open yet
+    heads: list[
+        tuple[int, int, Block | None]
+    ] = []  # first ordinal, file, its next block; None: the file is not open yet
     for number, (path, part) in enumerate(files):
         opened = _file_blocks(path, part)
         heads.append((next(opened).first, number, None))

@@ -65,7 +65,11 @@ def differences(folder: Path, found: Sequence[Record], batch: int) -> list[str]:
 
 
 def test_every_event_type_but_dead_letters_is_read_side_by_side() -> None:
-    assert {cls.type_name() for cls in event_types() if plan_of(cls) is None} == {"DeadLettered", "Discarded", "Redriven"}
+    assert {cls.type_name() for cls in event_types() if plan_of(cls) is None} == {
+        "DeadLettered",
+        "Discarded",
+        "Redriven",
+    }
 
 
 def test_every_sound_event_is_understood_and_no_changed_one() -> None:

@@ -78,6 +78,21 @@ class Rebuilt:
         return self.comparison is not None and not self.comparison.different and not self.faults
 
 
+def read_batches(source: RecordSource, materialiser: Materialiser) -> Iterator[Prepared]:
+    """Every batch of a source, read; small ones go together."""
+    parts: list[Prepared] = []
+    for batch in source.batches(BATCH):
+        if isinstance(batch, ColumnBatch):
+            parts.append(prepared(None if batch.columns is None else Understood(batch.columns), batch.others))
+        else:
+            parts.append(materialiser.prepare(batch))
+        if sum(part.records for part in parts) >= BATCH:
+            yield merged(parts)
+            parts = []
+    if parts:
+        yield merged(parts)
+
+
 class Rebuilder:
     """See the module. `home` is BAT_HOME, or `heldout_home` of it. Raises AuditBusy where another rebuild runs."""
 
@@ -142,7 +157,7 @@ class Rebuilder:
     def _fill(self, file: AuditFile) -> int:
         total, done, began = self._source.total, 0, time.monotonic()
         told = began
-        for batch in ahead(self._prepared(), _AHEAD):
+        for batch in ahead(read_batches(self._source, self._materialiser), _AHEAD):
             self._materialiser.write(file.writer, batch)
             done += batch.records
             self._crash("batch")
@@ -153,20 +168,6 @@ class Rebuilder:
                 self._say(f"{done:,} of about {total:,} records ({share} %), {done / (now - began):,.0f} a second")
         self._say(f"{done:,} records of the {self._source.name} in {time.monotonic() - began:,.1f} s")
         return done
-
-    def _prepared(self) -> Iterator[Prepared]:
-        """Every batch, read; small ones go together. This runs in a thread of its own."""
-        parts: list[Prepared] = []
-        for batch in self._source.batches(BATCH):
-            if isinstance(batch, ColumnBatch):
-                parts.append(prepared(None if batch.columns is None else Understood(batch.columns), batch.others))
-            else:
-                parts.append(self._materialiser.prepare(batch))
-            if sum(part.records for part in parts) >= BATCH:
-                yield merged(parts)
-                parts = []
-        if parts:
-            yield merged(parts)
 
     # -- comparing
 

@@ -80,10 +80,10 @@ class ArchiveRecords:
         if manifest.only_round is not None:
             raise AuditError(f"{folder} holds round {manifest.only_round} only: export the whole campaign")
         self.name = f"archive {folder.name} of namespace {manifest.namespace}"
-        self._parts = [part for part in manifest.partitions if part.topic in topics]
-        self.total = sum(part.records for part in self._parts)
-        self.ends = {(part.topic, part.partition): part.offset_end for part in self._parts}
-        self.whole = not any(part.others is not None and part.others.records for part in self._parts)
+        self.parts = [part for part in manifest.partitions if part.topic in topics]
+        self.total = sum(part.records for part in self.parts)
+        self.ends = {(part.topic, part.partition): part.offset_end for part in self.parts}
+        self.whole = not any(part.others is not None and part.others.records for part in self.parts)
 
     def ends_now(self) -> Mapping[Partition, int]:
         """See RecordSource.ends_now: an archive does not grow."""
@@ -91,7 +91,7 @@ class ArchiveRecords:
 
     def batches(self, most: int) -> Iterator[ColumnBatch | Sequence[Record]]:
         """See RecordSource.batches: one partition after another."""
-        for part in self._parts:
+        for part in self.parts:
             if part.topic not in BOUNDARY:
                 yield from column_batches(self.reader, part)
                 continue
