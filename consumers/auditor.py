@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 import duckdb
 
 from bat_events.audit.errors import AuditError
-from bat_events.audit.file import AuditFile, audit_path, heldout_home, is_corruption
+from bat_events.audit.file import AuditFile, is_corruption
 from bat_events.audit.materialiser import AUDITED, HELDOUT_AUDITED, Materialiser
+from bat_events.audit.places import audit_path, heldout_home
 from bat_events.audit.server import HandOver, QueryServer, socket_path
 from bat_events.log.admin import learn_schemas
 from bat_events.log.interface import CrashPoint, LogReader, Partition

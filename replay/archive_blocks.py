@@ -1,7 +1,7 @@
 """The blocks of a partition's files in an archive, unpacked and in the log's order, for who reads many rows at once.
 
-A partition's records lie in a file per round; several files' records may alternate. Blocks are taken by the ordinal of their first
-row, and each group of blocks comes with the ordinal from which on more rows may follow in later blocks.
+A partition's records lie in a file per round; several files' records may alternate. Blocks are taken by the ordinal of their
+first row, and each group of blocks comes with the ordinal from which on more rows may follow in later blocks.
 """
 
 from collections.abc import Generator, Iterator

@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 
 from bat_events.audit.errors import KINDS, AuditBusy, AuditError, NoAuditFile, QueryFailed
-from bat_events.audit.file import audit_path, first_line, open_read_only
+from bat_events.audit.file import first_line, open_read_only
+from bat_events.audit.places import audit_path
 from bat_events.audit.query import QueryLimits, answer
 from bat_events.audit.result import Result
 from bat_events.audit.schema import tables_digest, views_digest

@@ -4,10 +4,6 @@ A file that is damaged or was made by other table definitions stays where it is 
 `finish` puts the new one in its place with one rename. The same way a file that `audit rebuild` made is taken over:
 `adopt` makes it the one that is written, while the old one answers until the new one knows as much. DuckDB's own access to
 anything outside the file is switched off for good, for the auditor's connection too.
-
-Files of a namespace: NAME.duckdb the live one, NAME.rebuild.duckdb an auditor's own new one, NAME.new.duckdb that of a
-running `audit rebuild`, NAME.next.duckdb the same once an auditor took it; NAME.lock is held by whoever may write or replace
-the live one.
 """
 
 import contextlib
@@ -22,6 +18,7 @@ import duckdb
 from bat_events.audit.errors import AuditBusy, AuditError
 from bat_events.audit.hold import Hold
 from bat_events.audit.materialiser import offsets
+from bat_events.audit.places import lock_path, new_path, next_path, put_in_place, remove, wal
 from bat_events.audit.schema import create, renew_views, tables_digest, views_digest
 from bat_events.log.interface import Partition
 
@@ -37,16 +34,6 @@ _RESTRICTED: dict[str, str | bool | int | float | list[str]] = {
 }
 _NOT_DAMAGE = ("Could not set lock", "Permission denied", "No space left", "Too many open files", "Is a directory")
 _LOCK_S = 10.0
-
-
-def audit_path(home: Path, namespace: str) -> Path:
-    """Where the audit file of a namespace lies; `home` is BAT_HOME, or `heldout_home` of it for that plane's file."""
-    return home.absolute() / "audit" / f"{namespace}.duckdb"
-
-
-def heldout_home(home: Path) -> Path:
-    """The held-out plane's part of BAT_HOME: its artefacts, logs, audit file and socket."""
-    return home.absolute() / "heldout"
 
 
 class Unusable(Exception):
@@ -272,21 +259,6 @@ def first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
 
 
-def lock_path(path: Path) -> Path:
-    """What whoever may write or replace an audit file holds."""
-    return path.with_suffix(".lock")
-
-
-def new_path(path: Path) -> Path:
-    """Where `audit rebuild` fills the file that shall take the place of `path`."""
-    return path.with_suffix(".new.duckdb")
-
-
-def next_path(path: Path) -> Path:
-    """The same file once an auditor has taken it."""
-    return path.with_suffix(".next.duckdb")
-
-
 MARK = "rebuild"
 """The key in `meta` under which a file that `audit rebuild` finished carries its mark."""
 
@@ -295,32 +267,3 @@ def mark_of(connection: duckdb.DuckDBPyConnection) -> str | None:
     """The mark of the rebuild that made a file; None where none finished it."""
     row = connection.execute("SELECT value FROM meta WHERE key = $key", {"key": MARK}).fetchone()
     return row[0] if row else None
-
-
-def put_in_place(source: Path, path: Path) -> None:
-    """One rename: before it the old file is there, after it the new one. `source` must be closed and have no write-ahead log.
-
-    The old file's log goes first: beside the new one it would be another file's.
-    """
-    if wal(source).exists():
-        raise AuditError(f"{source} was not closed: {wal(source).name} lies beside it")
-    with source.open("rb") as file:
-        os.fsync(file.fileno())
-    wal(path).unlink(missing_ok=True)
-    os.replace(source, path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def wal(path: Path) -> Path:
-    """DuckDB's write-ahead log of a file."""
-    return path.with_name(path.name + ".wal")
-
-
-def remove(path: Path) -> None:
-    """A file and its write-ahead log, where they are there."""
-    path.unlink(missing_ok=True)
-    wal(path).unlink(missing_ok=True)

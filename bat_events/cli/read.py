@@ -34,7 +34,7 @@ def audit(
     import bat_events.audit.run as run
     import bat_events.audit.search.result as search
     import bat_events.cli.rebuild as rebuild
-    from bat_events.audit.file import heldout_home
+    from bat_events.audit.places import heldout_home
 
     with errors():
         settings = settings_of(ctx)

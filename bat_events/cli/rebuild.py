@@ -9,8 +9,8 @@ from rich.table import Table
 from bat_events.artifacts import ArtifactStore
 from bat_events.audit.errors import AuditError, NoAuditFile
 from bat_events.audit.evidence import ReadArtefact
-from bat_events.audit.file import audit_path, heldout_home
 from bat_events.audit.materialiser import AUDITED, HELDOUT_AUDITED, Materialiser
+from bat_events.audit.places import audit_path, heldout_home
 from bat_events.audit.rebuild import ArchiveRecords, KafkaRecords, Rebuilder, Rebuilt, RecordSource
 from bat_events.audit.run import run_query
 from bat_events.audit.server import socket_path

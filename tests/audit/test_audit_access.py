@@ -15,8 +15,9 @@ import pytest
 from audit_log import campaign, records
 
 from bat_events.audit.errors import AuditError, NoAuditFile, QueryFailed, QueryRefused, QueryTimeout
-from bat_events.audit.file import AuditFile, audit_path
+from bat_events.audit.file import AuditFile
 from bat_events.audit.materialiser import Materialiser
+from bat_events.audit.places import audit_path
 from bat_events.audit.query import QueryLimits, answer
 from bat_events.audit.run import as_of_line, render, run_query
 from bat_events.audit.server import QueryServer, socket_path

@@ -8,8 +8,9 @@ import pytest
 from audit_log import BEGIN, CANDIDATE, START, Ask, campaign, records, report
 
 from bat_events.audit.errors import AuditError
-from bat_events.audit.file import AuditFile, audit_path
+from bat_events.audit.file import AuditFile
 from bat_events.audit.materialiser import AUDITED, Materialiser
+from bat_events.audit.places import audit_path
 from bat_events.consumers.auditor import AuditMachine, check_log
 from bat_events.log.interface import Record
 from bat_events.log.topics import TOPICS

@@ -12,8 +12,9 @@ from audit_log import campaign, records
 from rebuild_parts import ListedRecords, killed_at, log, materialiser, rebuild_here, rebuilder
 
 from bat_events.audit.errors import AuditBusy, AuditError
-from bat_events.audit.file import AuditFile, audit_path, new_path, next_path
+from bat_events.audit.file import AuditFile
 from bat_events.audit.hold import Hold
+from bat_events.audit.places import audit_path, new_path, next_path
 from bat_events.audit.run import list_queries, run_query
 from bat_events.audit.server import QueryServer, socket_path
 from bat_events.consumers.auditor import AuditMachine
@@ -122,7 +123,7 @@ def test_a_rebuild_killed_at_any_moment_leaves_a_whole_file_and_the_next_one_cle
 
 def test_two_rebuilds_exclude_each_other(live: Path) -> None:
     hold = Hold(audit_path(live, "audit").with_suffix(".rebuild.lock"), "")
-    with pytest.raises(AuditBusy, match="another rebuild of .* is running"):
+    with pytest.raises(AuditBusy, match="another rebuild of"):
         rebuilder(live).run()
     hold.release()
     assert rebuilder(live).run().same

@@ -1,5 +1,5 @@
 """Given a running auditor on the real Kafka, events that go on coming and questions that go on being asked, the audit file is
-rebuilt, its rebuilder killed, the auditor killed, the file tampered with: no question fails, and nothing is lost or left wrong."""
+rebuilt, the rebuilder killed, the auditor killed, the file tampered with: no question fails, nothing is lost or left wrong."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from bat_events.audit.errors import AuditError
-from bat_events.audit.file import audit_path, new_path
+from bat_events.audit.places import audit_path, new_path
 from bat_events.audit.run import run_query
 from bat_events.log.acls import apply_access
 from bat_events.log.admin import apply_topics

@@ -1,4 +1,4 @@
-"""The blocks of an archive as columns: rows are found by what every envelope of this project begins with, and then read side by side.
+"""The blocks of an archive as columns: rows are found by what every envelope begins with, and then read side by side.
 
 Each row that is found is held against the rows before and behind it: it begins where the one before ends, and a block holds
 exactly as many as it says. A block in which anything does not fit is read row by row, as other readers of archives do.
@@ -18,6 +18,7 @@ from bat_events.audit.columnar.heads import numbers
 from bat_events.audit.columnar.scan import Longs, Scan, fixed, padded
 from bat_events.domain.sealing import long_bytes
 from bat_events.events.envelope import ALLOWED_HEADERS, to_headers_order
+from bat_events.log.belonging import round_of
 from bat_events.log.interface import Record
 from bat_events.replay.archive_blocks import Block, partition_blocks
 from bat_events.replay.archive_format import RECORD_SCHEMA, ArchiveError, PartitionEntry
@@ -198,8 +199,6 @@ def _one_by_one(entry: PartitionEntry, block: Block) -> Iterator[tuple[int, Reco
     """(ordinal, record) of a block's rows. Raises ArchiveError."""
     buffer = io.BytesIO(block.data)
     where = f"{entry.topic}/{entry.partition}/{block.part.name}"
-    from bat_events.log.belonging import round_of
-
     try:
         for _ in range(block.rows):
             row: Any = fastavro.schemaless_reader(buffer, _parsed(), None)

@@ -1,4 +1,4 @@
-"""Records as columns: where each header's value and each body lies in a run of bytes. From records, or from an archive's blocks."""
+"""Records as columns: where each header's value and each body lies in a run of bytes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

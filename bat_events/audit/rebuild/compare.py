@@ -173,9 +173,10 @@ def _blocks(name: str, cut: Mapping[Partition, int], size: int, within: tuple[st
         part = f" AND p.topic = {text(topic)} AND p.number = {partition} AND p.place >= {low} AND p.place < {high}"
     return (
         f"WITH cut(topic, number, ending) AS (VALUES {known}), placed AS ({placed}) "
-        f"SELECT {text(name)} AS tab, coalesce(p.topic, '{NO_PLACE}') AS t, coalesce(p.number, -1) AS n, coalesce(p.place, 0) // {size} AS block, "
-        "count(*) AS rows, sha256(string_agg(p.hash, '' ORDER BY p.place, p.hash)) AS digest, "
-        f"{size} AS size FROM placed p LEFT JOIN cut c ON c.topic = p.topic AND c.number = p.number "
+        f"SELECT {text(name)} AS tab, coalesce(p.topic, '{NO_PLACE}') AS t, coalesce(p.number, -1) AS n, "
+        f"coalesce(p.place, 0) // {size} AS block, count(*) AS rows, "
+        f"sha256(string_agg(p.hash, '' ORDER BY p.place, p.hash)) AS digest, {size} AS size "
+        "FROM placed p LEFT JOIN cut c ON c.topic = p.topic AND c.number = p.number "
         f"WHERE (c.ending IS NULL OR p.place < c.ending){part} GROUP BY ALL"
     )
 

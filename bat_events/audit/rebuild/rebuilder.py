@@ -23,20 +23,10 @@ from bat_events.audit.columnar.archive import ColumnBatch
 from bat_events.audit.columnar.prepared import Prepared, merged, prepared
 from bat_events.audit.columnar.understand import Understood
 from bat_events.audit.errors import AuditBusy, AuditError, NoAuditFile, QueryFailed
-from bat_events.audit.file import (
-    MARK,
-    AuditFile,
-    audit_path,
-    lock_path,
-    new_path,
-    next_path,
-    open_to_settle,
-    put_in_place,
-    remove,
-    wal,
-)
+from bat_events.audit.file import MARK, AuditFile, open_to_settle
 from bat_events.audit.hold import Hold
 from bat_events.audit.materialiser import Materialiser
+from bat_events.audit.places import audit_path, lock_path, new_path, next_path, put_in_place, remove, wal
 from bat_events.audit.query import QueryLimits
 from bat_events.audit.rebuild.ahead import ahead
 from bat_events.audit.rebuild.compare import Comparison, common_cut, compare
