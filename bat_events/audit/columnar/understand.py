@@ -25,6 +25,11 @@ from bat_events.events.ids import event_id_prefix
 from bat_events.log.interface import MAXIMUM_BYTES
 
 _ID, _DIGEST = 32, 64
+UNDERSTOOD = frozenset(
+    "ce_specversion content-type ce_id ce_source ce_type ce_time ce_subject ce_dataschema bat_digest bat_campaign bat_cause "
+    "bat_ordinal bat_logic bat_round traceparent bat_cut bat_cost".split()
+)
+"""The headers that are checked here; a record with another one is the codec's."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class Understood:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self._bad = columns.sizes > MAXIMUM_BYTES
+        for name in columns.header.keys() - UNDERSTOOD:
+            self._bad |= columns.header[name][1] >= 0
         self._constants()
         self._id_table = self._hexes("ce_id", _ID)
         self._cause_table = self._hexes("bat_cause", _ID)
