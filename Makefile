@@ -11,7 +11,7 @@ SOAK ?= 10
 WORKERS ?= 2
 SEEDS ?= 11 12 13
 
-.PHONY: help setup demo test lint types unit soak bench bench-learning schemas clean
+.PHONY: help setup demo test lint types unit soak soak-tests bench bench-learning schemas clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,9 +37,12 @@ types: $(READY) ## mypy, strict
 unit: $(READY) ## all tests, two files at a time, each process with a broker of its own (ARGS="tests/kafka -x" for some)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-soak: $(READY) ## the broker and crash tests, and what takes long, SOAK=10 times over
+soak: $(READY) ## chaos on the real Kafka: over 100 kills, then compare (ARGS="--seed 7 --kills 200 --json"); docs/chaos.md
+	@$(BIN)/python -m tests.soak.chaos $(ARGS)
+
+soak-tests: $(READY) ## the broker and crash tests, and what takes long, SOAK=10 times over
 	@for round in $$(seq $(SOAK)); do echo "soak: round $$round of $(SOAK)"; \
-		$(BIN)/python -m pytest tests/kafka tests/simulation tests/soak $(ARGS); done
+		$(BIN)/python -m pytest tests/kafka tests/simulation tests/chaos tests/soak $(ARGS); done
 
 bench: $(READY) ## list the benchmarks, or run one (NAME=...)
 ifdef NAME

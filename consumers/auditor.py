@@ -7,17 +7,19 @@ There are two: the auditor reads every topic but the held-out ones; the held-out
 and into a file of that plane.
 """
 
+import time
 from collections.abc import Callable, Mapping
 
 import duckdb
+import structlog
 
 from bat_events.audit.errors import AuditError
-from bat_events.audit.file import AuditFile, is_corruption
+from bat_events.audit.file import AuditFile, first_line, is_corruption, is_dead, is_full
 from bat_events.audit.materialiser import AUDITED, HELDOUT_AUDITED, Materialiser
 from bat_events.audit.places import audit_path, heldout_home
 from bat_events.audit.server import HandOver, QueryServer, socket_path
 from bat_events.log.admin import learn_schemas
-from bat_events.log.interface import CrashPoint, LogReader, Partition
+from bat_events.log.interface import CrashPoint, LogReader, Partition, Record
 from bat_events.log.kafka import KafkaReader
 from bat_events.service.context import Context
 from bat_events.service.runtime import Status, SystemClock, no_crash
@@ -26,9 +28,14 @@ from bat_events.service.services import Service
 BATCH = 4096
 """Records in one transaction at most: DuckDB takes large batches several times faster, but a batch lies in memory."""
 
+AGAIN_S = 2.0
+"""Between two tries of a batch for which the disk has no space."""
+
+_logger = structlog.get_logger(service="auditor")
+
 
 class AuditMachine:
-    """See the module. `step` takes one batch and returns whether there was one.
+    """See the module. `step` takes one batch and returns whether there was one. On a full disk it keeps the batch and waits.
 
     `read_from` opens a reader at given offsets and `asked` gives the next rebuilt file to take over; without them none is.
     """
@@ -48,21 +55,29 @@ class AuditMachine:
         self._status, self._crash = status, crash
         self._read_from, self._asked = read_from, asked
         self._hand_over: HandOver | None = None
+        self._held: list[Record] = []
+        self._again = 0.0
 
     def step(self, timeout_s: float) -> bool:
         """One batch in one transaction. Raises the log's errors, AuditError where the file turns out to be damaged."""
         if self._file.damage is not None:
             raise self._file.set_aside(self._file.damage)
-        if not self._file.adopting:
+        if not self._file.adopting and not self._held:
             self._begin_take_over()
-        records = self._reader.poll(BATCH, timeout_s)
+        if self._held and not self._try_again(timeout_s):
+            return False
+        records = self._held or self._reader.poll(BATCH, timeout_s)
         if records:
             try:
                 self._status.events_out += self._materialiser.take(self._file.writer, records, self._crash)
             except duckdb.Error as error:
                 if is_corruption(error):
                     raise self._file.set_aside(str(error)) from error
+                if is_full(error):
+                    self._hold(records, error)
+                    return False
                 raise AuditError(f"{self._file.path}: {error}") from error
+            self._held = []
             self._status.events_in += len(records)
         self._status.behind = not self._reader.caught_up()
         self._finish()
@@ -103,6 +118,26 @@ class AuditMachine:
                 self._hand_over = None
         elif self._file.rebuilding is not None and caught_up:
             self._file.finish()
+
+    def _hold(self, records: list[Record], error: duckdb.Error) -> None:
+        """Keep a batch for which there is no space: nothing of it was written, and no other service need stop for it."""
+        if not self._held:
+            _logger.error("no space", file=str(self._file.path), error=first_line(error))
+        self._held, self._again = records, time.monotonic() + AGAIN_S
+        self._status.behind = True
+        self._status.say(
+            f"no space left on the disk of {self._file.path}: make some; what was materialised stays, the next "
+            f"{len(records):,} events are tried again every {AGAIN_S:g} s"
+        )
+        if is_dead(error):
+            self._file.reopen()
+
+    def _try_again(self, timeout_s: float) -> bool:
+        """Whether it is time to try the batch that is held again; waits a little where it is not."""
+        if time.monotonic() >= self._again:
+            return True
+        time.sleep(min(timeout_s, AGAIN_S))
+        return False
 
     def _doing(self) -> str:
         if self._file.adopting:

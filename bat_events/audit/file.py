@@ -162,6 +162,18 @@ class AuditFile:
                 self._swapping = False
                 self._gate.notify_all()
 
+    def reopen(self) -> None:
+        """Open the file anew, after an error from which DuckDB does not go on; readers wait for a moment."""
+        with self._gate:
+            self._gate.wait_for(lambda: self._readers == 0)
+            with contextlib.suppress(duckdb.Error):
+                self.writer.close()
+            if self._successor is not None:
+                self._successor = self._open(next_path(self.path), time.monotonic() + _LOCK_S)
+                return
+            current = self._beside if self.rebuilding is not None else self.path
+            self._connection = self._open(current, time.monotonic() + _LOCK_S)
+
     def set_aside(self, reason: str) -> AuditError:
         """Close a file that turned out to be damaged and take it out of the way; returns the error to raise."""
         with self._gate:
@@ -252,6 +264,16 @@ def is_corruption(error: Exception) -> bool:
     """Whether an error while reading or writing means that blocks of the file are wrong."""
     message = str(error)
     return isinstance(error, duckdb.Error) and ("orrupt" in message or "checksum" in message)
+
+
+def is_full(error: Exception) -> bool:
+    """Whether an error while writing means that the disk has no space left."""
+    return isinstance(error, duckdb.Error) and "No space left" in str(error)
+
+
+def is_dead(error: Exception) -> bool:
+    """Whether DuckDB does nothing more with its connections after an error: the file is to be opened anew."""
+    return isinstance(error, duckdb.FatalException) or "has been invalidated" in str(error)
 
 
 def first_line(error: Exception) -> str:

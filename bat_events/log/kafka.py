@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from bat_events.errors import AccessDenied, FencedError, LogError
+from bat_events.log.bounded import Bounded, Unanswered
 from bat_events.log.cluster import CLIENT_LOGGER, Address, check_access, client_settings, kafka_error
 from bat_events.log.interface import MAXIMUM_BYTES, CrashPoint, Outgoing, Partition, Record
 from bat_events.log.kafka_reader import (
@@ -28,6 +29,8 @@ from bat_events.log.topics import broker_name, plain_name
 __all__ = ["KafkaReactorLog", "KafkaReader", "KafkaWorkerLog", "KafkaWriter", "partitions_of"]
 
 _TRANSACTION_TIMEOUT_MS = 10_000  # a killed transaction holds the last stable offset this long
+_ENDING_S = 10.0  # for one call inside a transaction: the broker has given the transaction up by then
+_BACK_S = 2.0  # after that the client has come back, or it never will
 
 
 def _no_crash(_: str) -> None:
@@ -43,6 +46,7 @@ class _Writing:
         self._cluster, self._namespace_out = bootstrap, namespace
         self._doing = f"write as transactional id {namespace}.{transactional_id}"
         self._failures: list[tuple[str, KafkaError]] = []
+        self._bounded = Bounded(self._doing)
         self._producer = Producer(
             {
                 **client_settings(bootstrap),
@@ -69,7 +73,10 @@ class _Writing:
         group: Any,
         crash: CrashPoint,
     ) -> None:
-        """The transaction. Raises FencedError, AccessDenied or LogError; after each of them nothing was kept."""
+        """The transaction. Raises FencedError, AccessDenied or LogError; after each of them nothing was kept.
+
+        Raises Unanswered, a LogError, where Kafka's client never came back: it is unknown whether anything was kept.
+        """
         self._failures.clear()
         self._guard(self._producer.begin_transaction)
         try:
@@ -78,21 +85,21 @@ class _Writing:
                 self._produce(out)
             crash("produced")
             if offsets:
-                self._guard(lambda: self._producer.send_offsets_to_transaction(offsets, group, CALL_S))
+                self._end(lambda: self._producer.send_offsets_to_transaction(offsets, group, _ENDING_S))
             crash("offsets-sent")
-            self._guard(lambda: self._producer.commit_transaction(CALL_S))
+            self._end(lambda: self._producer.commit_transaction(_ENDING_S))
             if self._failures:
                 raise LogError(f"delivery failed: {self._failures[0][1].str()}")
-        except FencedError:
+        except (FencedError, Unanswered):
             raise
         except AccessDenied:
-            with contextlib.suppress(KafkaException):  # nothing open may hold readers back
-                self._producer.abort_transaction(CALL_S)
+            with contextlib.suppress(KafkaException, Unanswered):  # nothing open may hold readers back
+                self._abort()
             raise
         except (LogError, KafkaException) as error:
             try:
-                self._producer.abort_transaction(CALL_S)
-            except KafkaException as abort:
+                self._abort()
+            except (KafkaException, Unanswered) as abort:
                 raise LogError(f"{error}; and the transaction could not be aborted: {abort}") from error
             raise LogError(f"transaction aborted, nothing was kept: {error}") from error
         crash("committed")
@@ -122,6 +129,12 @@ class _Writing:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failures.append((message.topic() or "", error))
+
+    def _end(self, call: Any) -> None:
+        self._guard(lambda: self._bounded(call, _ENDING_S + _BACK_S))
+
+    def _abort(self) -> None:
+        self._bounded(lambda: self._producer.abort_transaction(_ENDING_S), _ENDING_S + _BACK_S)
 
     def _guard(self, call: Any) -> None:
         """Retry what Kafka calls retriable, and tell a fenced producer and a forbidden one from other errors."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import threading
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from bat_events.artifacts import ArtifactStore
 from bat_events.codec import Codec, Fact
-from bat_events.errors import DecodeError, ImpossibleEvent, LogError
+from bat_events.errors import ConfigurationError, DecodeError, ImpossibleEvent, LogError
 from bat_events.events.campaign import CampaignStarted
 from bat_events.log.access import user_of
 from bat_events.log.admin import learn_schemas, list_topics
@@ -22,17 +23,26 @@ from bat_events.settings import Settings
 
 
 def secret(home: Path, name: str) -> bytes:
-    """A secret of 32 bytes under `home`/secrets, made at its first use, readable by its owner only."""
+    """A secret of 32 bytes under `home`/secrets, made at its first use, readable by its owner only.
+
+    It is there whole or not at all, whoever dies while it is made and whoever else makes it meanwhile. Raises
+    ConfigurationError for a file that holds something else.
+    """
     folder = home / "secrets"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / name
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return bytes.fromhex(path.read_text().strip())
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_hex(32))
-    return bytes.fromhex(path.read_text().strip())
+    if not path.exists():
+        fresh = folder / f".{name}.{secrets.token_hex(6)}"
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+        with contextlib.suppress(FileExistsError):  # another process was first: its secret counts
+            os.link(fresh, path)
+        fresh.unlink()
+    text = path.read_text().strip()
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise ConfigurationError(f"{path} holds no secret of 32 bytes in hex: put back the one it held, or remove it")
+    return bytes.fromhex(text)
 
 
 def existing_secret(home: Path, name: str) -> bytes | None:

@@ -26,8 +26,25 @@ from bat_events.log.interface import MAXIMUM_BYTES
 
 _ID, _DIGEST = 32, 64
 UNDERSTOOD = frozenset(
-    "ce_specversion content-type ce_id ce_source ce_type ce_time ce_subject ce_dataschema bat_digest bat_campaign bat_cause "
-    "bat_ordinal bat_logic bat_round traceparent bat_cut bat_cost".split()
+    [
+        "ce_specversion",
+        "content-type",
+        "ce_id",
+        "ce_source",
+        "ce_type",
+        "ce_time",
+        "ce_subject",
+        "ce_dataschema",
+        "bat_digest",
+        "bat_campaign",
+        "bat_cause",
+        "bat_ordinal",
+        "bat_logic",
+        "bat_round",
+        "traceparent",
+        "bat_cut",
+        "bat_cost",
+    ]
 )
 """The headers that are checked here; a record with another one is the codec's."""
 

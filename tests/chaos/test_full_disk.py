@@ -1,0 +1,115 @@
+"""DuckDB's disk is full: the auditor says so, keeps what it has, and goes on by itself when there is space again."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bat_events.audit.file import AuditFile
+from bat_events.audit.materialiser import Materialiser
+from bat_events.codec import Codec
+from bat_events.consumers import auditor
+from bat_events.consumers.auditor import AuditMachine
+from bat_events.events.campaign import CampaignPaused
+from bat_events.log.interface import Partition, Record
+from bat_events.service.runtime import Status, SystemClock
+from tests.chaos.disk import Disk, DiskNotToBeHad
+from tests.support.samples import as_record, sample, written
+
+EVENTS, BATCH = 3000, 500
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    try:
+        made = Disk(tmp_path / "audit", size_mib=8)
+    except DiskNotToBeHad as error:
+        pytest.skip(str(error))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Log:
+    """Records from an offset on, in batches."""
+
+    def __init__(self, records: list[Record], start: dict[Partition, int]) -> None:
+        self._left = [record for record in records if record.offset >= start.get(record.place, 0)]
+
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:  # noqa: ARG002
+        taken, self._left = self._left[:BATCH], self._left[BATCH:]
+        return taken
+
+    def caught_up(self) -> bool:
+        return not self._left
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    reasons = (sample(CampaignPaused).model_copy(update={"reason": f"{n:0500d}"}) for n in range(EVENTS))
+    return [as_record(written(event, ordinal=n), n) for n, event in enumerate(reasons)]
+
+
+@contextlib.contextmanager
+def audit(path: Path, records: list[Record]) -> Iterator[tuple[AuditMachine, Status, AuditFile]]:
+    file = AuditFile(path, "audit")
+    status = Status(service="auditor")
+    machine = AuditMachine(
+        file=file,
+        materialiser=Materialiser(codec=Codec(), now=SystemClock().now),
+        reader=Log(records, file.offsets()),
+        status=status,
+    )
+    try:
+        yield machine, status, file
+    finally:
+        file.close()
+
+
+def rows(file: AuditFile) -> tuple[int, int, int]:
+    with file.cursor() as cursor:
+        found = cursor.execute(
+            "SELECT count(*), count(DISTINCT id), (SELECT sum(next_offset) FROM offsets) FROM events"
+        ).fetchone()
+    assert found is not None
+    return found
+
+
+def step_until_full(machine: AuditMachine, status: Status) -> None:
+    for _ in range(2 * EVENTS // BATCH):
+        machine.step(0.0)
+        if status.doing.startswith("no space left on the disk of"):
+            return
+    raise AssertionError(f"the disk did not fill: {status.doing}")
+
+
+def test_a_full_disk_is_said_and_loses_and_doubles_nothing(
+    disk: Disk, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditor, "AGAIN_S", 0.05)
+    path = disk.folder / "a.duckdb"
+    with audit(path, records) as (machine, status, file):
+        machine.step(0.0)
+        disk.fill()
+        step_until_full(machine, status)
+        held = rows(file)
+        assert held[0] == held[1] == held[2] < EVENTS  # what was committed is whole, and can be asked for
+        assert status.behind
+        machine.step(0.05)
+        machine.step(0.05)
+        assert rows(file) == held
+    with audit(path, records) as (machine, status, file):  # a new process meets the full disk too
+        assert rows(file) == held
+        step_until_full(machine, status)
+        disk.free()
+        while not status.doing.startswith("up to date"):
+            machine.step(0.05)
+        assert rows(file) == (EVENTS, EVENTS, EVENTS)
+        assert not status.behind
+    with audit(path, records) as (_, _, file):
+        assert rows(file) == (EVENTS, EVENTS, EVENTS)
