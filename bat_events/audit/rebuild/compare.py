@@ -75,9 +75,10 @@ def _groups(live: Select, new: Select) -> list[list[str]]:
     either side are left out."""
     asked = "SELECT table_name, estimated_size FROM duckdb_tables()"
     there, _ = _try(live, asked)
-    sizes = dict(new(asked))
+    sizes: dict[str, int] = {str(name): size for name, size in new(asked)}
+    live_sizes: dict[str, int] = {str(name): size for name, size in there or ()}
     names = [*_BY_PLACE, *_BY_EVENT, *(table.name for table in typed_tables().values())]
-    filled = [name for name in names if sizes[name] or dict(there or ()).get(name, 1)]
+    filled = [name for name in names if sizes[name] or live_sizes.get(name, 1)]
     small = [name for name in filled if sizes[name] <= _LARGE]
     return [*([small] if small else []), *([name] for name in filled if sizes[name] > _LARGE)]
 
