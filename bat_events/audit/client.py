@@ -73,7 +73,7 @@ def take_over(home: Path, namespace: str, mark: str, seconds: float) -> bool:
     connection = _connect(socket_path(home, namespace))
     if connection is None:
         return False
-    return _exchange(connection, {"take_over": mark}, seconds)["taken_over"] == mark
+    return bool(_exchange(connection, {"take_over": mark}, seconds)["taken_over"] == mark)
 
 
 def _ask_server(connection: socket.socket, sql: str, parameters: Mapping[str, str | None], seconds: float) -> Result:

@@ -28,7 +28,6 @@ class ListedRecords:
     """A RecordSource over a list."""
 
     name = "list of this test"
-    whole = True
 
     def __init__(self, found: Sequence[Record]) -> None:
         self._found = found

@@ -97,7 +97,9 @@ def merged(parts: Sequence[Prepared]) -> Prepared:
     """Batches one after another as one: each transaction has its price."""
     if len(parts) == 1:
         return parts[0]
-    orders, alone, typed, reached = [], [], {}, {}
+    orders, alone = [], []
+    typed: dict[type[Event], list[tuple[Any, Longs]]] = {}
+    reached: dict[Partition, int] = {}
     base = at = 0
     for part in parts:
         orders.append(part.order + base)

@@ -18,13 +18,20 @@ from bat_events.replay.archive_reader import ArchiveReader
 class RecordSource(Protocol):
     """Committed records from the beginning, each partition in order."""
 
-    name: str
-    total: int
-    """About how many records there are."""
-    ends: Mapping[Partition, int]
-    """One past the last record of each partition when the source was opened."""
-    whole: bool
-    """Whether these are all records of the namespace: of an archive, whether there was one campaign only."""
+    @property
+    def name(self) -> str:
+        """What it is, for people."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """About how many records there are."""
+        ...
+
+    @property
+    def ends(self) -> Mapping[Partition, int]:
+        """One past the last record of each partition when the source was opened."""
+        ...
 
     def ends_now(self) -> Mapping[Partition, int]:
         """The same now."""
@@ -39,8 +46,6 @@ class RecordSource(Protocol):
 
 class KafkaRecords:
     """See RecordSource. Reads on to wherever the log ends when it gets there."""
-
-    whole = True
 
     def __init__(self, address: Address, namespace: str, topics: Sequence[str]) -> None:
         self.name = f"log of namespace {namespace}"
@@ -70,7 +75,10 @@ class KafkaRecords:
 
 
 class ArchiveRecords:
-    """See RecordSource: an archive of the second format, checked against its manifest. Raises ArchiveError, AuditError."""
+    """See RecordSource: an archive of the second format, checked against its manifest. Raises ArchiveError, AuditError.
+
+    `whole` says whether there was one campaign only where it was exported.
+    """
 
     def __init__(self, folder: Path, topics: Sequence[str], *, check: bool = True) -> None:
         if version_of(folder) != VERSION:
