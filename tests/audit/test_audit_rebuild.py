@@ -201,7 +201,7 @@ def test_a_running_auditor_takes_the_new_file_over_and_no_question_fails_or_goes
         thread.start()
     source = list(written)
     more = threading.Thread(target=lambda: [written.append(record) for record in found[first:]])
-    placed = rebuilder(tmp_path, source, crash=lambda where: more.start() if where == "filled" else None).run()
+    placed = rebuilder(tmp_path, source, crash=lambda where: more.start() if where == "compared" else None).run()
     assert placed.placed_by == "auditor"
     assert placed.same
     more.join()
