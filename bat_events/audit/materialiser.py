@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from bat_events.audit.columnar.columns import BOUNDARY, columns_of
-from bat_events.audit.columnar.prepared import Prepared, prepared
+from bat_events.audit.columnar.prepared import Prepared, merged, prepared
 from bat_events.audit.columnar.understand import Understood
 from bat_events.audit.crossings import crossing_rows
 from bat_events.audit.evidence import (
@@ -52,6 +52,9 @@ HELDOUT_AUDITED: tuple[str, ...] = BY_PRINCIPAL["heldout-auditor"].reads
 QUICK_LEAST = 256
 """Records of a batch from which reading them side by side pays."""
 
+PORTION_BYTES = 24 << 20
+"""Bodies that are read side by side at once, in bytes."""
+
 _LARGEST = (1 << 63) - 1
 
 
@@ -84,6 +87,10 @@ class Materialiser:
         """Read a batch without writing it: side by side where it is large."""
         if len(records) < self._quick_least:
             return prepared(None, list(enumerate(records)))
+        return merged([self._side_by_side(portion) for portion in _portions(records)])
+
+    @staticmethod
+    def _side_by_side(records: Sequence[Record]) -> Prepared:
         columns, others = columns_of(records)
         understood = None if columns is None else Understood(columns)
         return prepared(understood, [(number, records[number]) for number in others])
@@ -177,6 +184,18 @@ def offsets(connection: duckdb.DuckDBPyConnection) -> Mapping[Partition, int]:
     """The next offset to read of each partition that has rows."""
     rows = connection.execute('SELECT topic, "partition", next_offset FROM offsets').fetchall()
     return {(topic, partition): offset for topic, partition, offset in rows}
+
+
+def _portions(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """The records in portions of few bytes: reading side by side copies them."""
+    begin = size = 0
+    for number, record in enumerate(records):
+        size += len(record.value)
+        if size >= PORTION_BYTES:
+            yield records[begin : number + 1]
+            begin, size = number + 1, 0
+    if begin < len(records):
+        yield records[begin:]
 
 
 def _by_type(pairs: Sequence[tuple[Record, Fact]]) -> dict[type[Event], list[Fact]]:

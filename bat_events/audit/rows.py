@@ -20,6 +20,9 @@ _SECONDS = pa.list_(_REAL)
 _PLACE = [("topic", _TEXT), ("partition", _INT), ("offset", _LONG)]
 _COST = list(Cost.model_fields)
 _NO_COST = Cost()
+LAST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: a writer may say a later one, which is no time."""
+
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """Where an object lay in memory: a rebuilt file shall say the same."""
 
@@ -134,7 +137,7 @@ def _id_follows(fact: Fact) -> bool:
 
 
 def _moment(timestamp_ms: int) -> datetime | None:
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms > 0 else None
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC) if 0 < timestamp_ms <= LAST_MS else None
 
 
 def duplicate_row(fact: Fact, first: tuple[str, int, int, str]) -> dict[str, Any]:

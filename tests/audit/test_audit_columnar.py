@@ -90,7 +90,24 @@ def test_sound_events_of_every_type_repeated_and_mixed(tmp_path: Path) -> None:
     random.Random(1).shuffle(found)
     found = with_own_ids(found, 1)
     repeated = numbered([*found, *found[:40], *found[::7]])
+    repeated += [dataclasses.replace(odd, offset=odd.offset + 5000) for odd in _oddities(found[0])]
     assert differences(tmp_path, repeated, 100) == []
+
+
+def _oddities(record: Record) -> list[Record]:
+    """Of a time that there is not, of a campaign of two lines, and of both."""
+    two_lines = tuple((n, b"a\nb" if n == "bat_campaign" else v) for n, v in record.headers)
+    ids = (f"{number:032x}".encode() for number in (1, 2, 3))
+    odd = [
+        dataclasses.replace(record, timestamp_ms=1 << 62),
+        dataclasses.replace(record, headers=two_lines),
+        dataclasses.replace(record, headers=two_lines, timestamp_ms=-5),
+    ]
+    own = [tuple((n, id_ if n == "ce_id" else v) for n, v in r.headers) for r, id_ in zip(odd, ids, strict=True)]
+    return [
+        dataclasses.replace(r, headers=headers, offset=number)
+        for number, (r, headers) in enumerate(zip(odd, own, strict=True))
+    ]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -16,7 +16,7 @@ from bat_events.audit.columnar.columns import Columns
 from bat_events.audit.columnar.nodes import Fields, Raw
 from bat_events.audit.columnar.plan import plan_of
 from bat_events.audit.columnar.scan import Longs, Scan, fixed_texts, hex_of
-from bat_events.audit.rows import EVENTS
+from bat_events.audit.rows import EVENTS, LAST_MS
 from bat_events.audit.shape import typed_tables
 from bat_events.codec import schema_for
 from bat_events.events.base import Event, event_type
@@ -156,6 +156,7 @@ class Understood:
         names = [cls.type_name() if cls else "" for cls in self._classes]
         versions = np.array([cls.VERSION if cls else 0 for cls in self._classes], np.int32)
         stamps = columns.timestamp_ms[rows]
+        timed = (stamps > 0) & (stamps <= LAST_MS)
         arrays = {
             "id": self.ids.take(take),
             "type": _by_code(type_codes[rows], names),
@@ -169,7 +170,7 @@ class Understood:
             "ordinal": pa.array(self._ordinal[rows]),
             "logic": self._by_name("bat_logic", rows),
             "time": self._time.take(take),
-            "log_time": pa.array(stamps * 1000, mask=stamps <= 0).cast(pa.timestamp("us")),
+            "log_time": pa.array(np.where(timed, stamps * 1000, 0), mask=~timed).cast(pa.timestamp("us")),
             "source": self._by_name("ce_source", rows),
             "subject": self._texts["ce_subject"].take(take),
             "body_digest": fixed_texts(self._digest_table[rows]),

@@ -7,12 +7,16 @@ from typing import Protocol
 from bat_events.audit.columnar.archive import ColumnBatch, column_batches
 from bat_events.audit.columnar.columns import BOUNDARY
 from bat_events.audit.errors import AuditError
+from bat_events.audit.materialiser import PORTION_BYTES
 from bat_events.log.cluster import Address
 from bat_events.log.interface import Partition, Record
 from bat_events.log.kafka_reader import KafkaReader
 from bat_events.replay.archive import version_of
 from bat_events.replay.archive_format import VERSION
 from bat_events.replay.archive_reader import ArchiveReader
+
+_POLL = 500
+"""Records that are taken from the client at once."""
 
 
 class RecordSource(Protocol):
@@ -60,12 +64,14 @@ class KafkaRecords:
     def batches(self, most: int) -> Iterator[Sequence[Record]]:
         """See RecordSource.batches: what the client has fetched already goes together."""
         batch: list[Record] = []
+        size = 0
         while not self._reader.caught_up():
-            found = self._reader.poll(most - len(batch), 0.2)
+            found = self._reader.poll(min(_POLL, most - len(batch)), 0.2)
             batch += found
-            if len(batch) >= most or (batch and not found):
+            size += sum(len(record.value) for record in found)
+            if size >= PORTION_BYTES or len(batch) >= most or (batch and not found):
                 yield batch
-                batch = []
+                batch, size = [], 0
         if batch:
             yield batch
 
