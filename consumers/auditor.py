@@ -14,9 +14,10 @@ import duckdb
 import structlog
 
 from bat_events.audit.errors import AuditError
-from bat_events.audit.file import AuditFile, audit_path, first_line, heldout_home, is_corruption, is_dead, is_full
+from bat_events.audit.file import AuditFile, first_line, is_corruption, is_dead, is_full
 from bat_events.audit.materialiser import AUDITED, HELDOUT_AUDITED, Materialiser
-from bat_events.audit.server import QueryServer, socket_path
+from bat_events.audit.places import audit_path, heldout_home
+from bat_events.audit.server import HandOver, QueryServer, socket_path
 from bat_events.log.admin import learn_schemas
 from bat_events.log.interface import CrashPoint, LogReader, Partition, Record
 from bat_events.log.kafka import KafkaReader
@@ -35,7 +36,10 @@ _logger = structlog.get_logger(service="auditor")
 
 
 class AuditMachine:
-    """See the module. `step` takes one batch and returns whether there was one. On a full disk it keeps the batch and waits."""
+    """See the module. `step` takes one batch and returns whether there was one. On a full disk it keeps the batch and waits.
+
+    `read_from` opens a reader at given offsets and `asked` gives the next rebuilt file to take over; without them none is.
+    """
 
     def __init__(
         self,
@@ -45,9 +49,13 @@ class AuditMachine:
         reader: LogReader,
         status: Status,
         crash: CrashPoint = no_crash,
+        read_from: Callable[[Mapping[Partition, int]], LogReader] | None = None,
+        asked: Callable[[], HandOver | None] = lambda: None,
     ) -> None:
         self._file, self._materialiser, self._reader = file, materialiser, reader
         self._status, self._crash = status, crash
+        self._read_from, self._asked = read_from, asked
+        self._hand_over: HandOver | None = None
         self._held: list[Record] = []
         self._again = 0.0
 
@@ -55,6 +63,8 @@ class AuditMachine:
         """One batch in one transaction. Raises the log's errors, AuditError where the file turns out to be damaged."""
         if self._file.damage is not None:
             raise self._file.set_aside(self._file.damage)
+        if not self._file.adopting and not self._held:
+            self._begin_take_over()
         if self._held and not self._try_again(timeout_s):
             return False
         records = self._held or self._reader.poll(BATCH, timeout_s)
@@ -71,11 +81,44 @@ class AuditMachine:
             self._held = []
             self._status.events_in += len(records)
         self._status.behind = not self._reader.caught_up()
-        if not self._status.behind and self._file.rebuilding is not None:
-            self._file.finish_rebuild()
+        self._finish()
         self._status.doing = self._doing()
         self._status.tell()
         return bool(records)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._reader.close()
+
+    def _begin_take_over(self) -> None:
+        """Write a rebuilt file from now on, from where it ends. One that cannot be had changes nothing."""
+        hand_over = self._asked()
+        if hand_over is None:
+            return
+        if self._read_from is None:
+            hand_over.end("this auditor cannot take a file over")
+            return
+        try:
+            self._file.adopt(hand_over.mark)
+        except AuditError as error:
+            hand_over.end(str(error))
+            return
+        self._crash("adopted")
+        self._hand_over = hand_over
+        self._reader.close()
+        self._reader = self._read_from(self._file.offsets())
+
+    def _finish(self) -> None:
+        """Put a new file in place once it knows as much as the one that answers."""
+        caught_up = not self._status.behind
+        if self._file.adopting and (caught_up or self._file.knows_as_much()):
+            self._file.finish()
+            self._crash("swapped")
+            if self._hand_over is not None:
+                self._hand_over.end()
+                self._hand_over = None
+        elif self._file.rebuilding is not None and caught_up:
+            self._file.finish()
 
     def _hold(self, records: list[Record], error: duckdb.Error) -> None:
         """Keep a batch for which there is no space: nothing of it was written, and no other service need stop for it."""
@@ -98,6 +141,8 @@ class AuditMachine:
         return False
 
     def _doing(self) -> str:
+        if self._file.adopting:
+            return "taking over a rebuilt audit file"
         if self._file.rebuilding is not None:
             return f"rebuilding the audit file from the log: {self._file.rebuilding}"
         return "reading the log" if self._status.behind else "up to date, answering queries"
@@ -120,20 +165,22 @@ def build(context: Context, *, heldout: bool = False) -> Service:
     if heldout:
         home = heldout_home(home)
     codec = context.codec
+
+    def read_from(start: Mapping[Partition, int]) -> KafkaReader:
+        topics = HELDOUT_AUDITED if heldout else AUDITED
+        return KafkaReader(
+            bootstrap=context.bootstrap, namespace=namespace, topics=topics, start=start, group="auditor"
+        )
+
     file = AuditFile(audit_path(home, namespace), namespace)
     closers: list[Callable[[], None]] = [file.close]
     try:
         if file.rebuilding is not None:
             context.status.say(f"rebuilding the audit file from the log: {file.rebuilding}")
         stored = file.offsets()
-        reader = KafkaReader(
-            bootstrap=context.bootstrap,
-            namespace=namespace,
-            topics=HELDOUT_AUDITED if heldout else AUDITED,
-            start=stored,
-            group="auditor",
-        )
-        closers.insert(0, reader.close)
+        reader = read_from(stored)
+        opened = reader.close
+        closers.insert(0, opened)
         check_log(stored, reader.end_offsets(), file)
         server = QueryServer(file, socket_path(home, namespace))
         closers.insert(0, server.close)
@@ -147,6 +194,17 @@ def build(context: Context, *, heldout: bool = False) -> Service:
         relearn=lambda: learn_schemas(codec, context.bootstrap, namespace),
         artefact=None if heldout else context.store.get,
     )
-    measured = metered(reader, context.metrics, context.status.service)
-    machine = AuditMachine(file=file, materialiser=materialiser, reader=measured, status=context.status)
+
+    def measured(reader: KafkaReader) -> LogReader:
+        return metered(reader, context.metrics, context.status.service)
+
+    machine = AuditMachine(
+        file=file,
+        materialiser=materialiser,
+        reader=measured(reader),
+        status=context.status,
+        read_from=lambda start: measured(read_from(start)),
+        asked=server.asked_to_take_over,
+    )
+    closers[closers.index(opened)] = machine.close  # the reader may be another one by then
     return Service(machines=[machine], closers=closers)

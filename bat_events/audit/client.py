@@ -5,11 +5,13 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from bat_events.audit.errors import KINDS, AuditBusy, AuditError, NoAuditFile, QueryFailed
-from bat_events.audit.file import audit_path, first_line, open_read_only
+from bat_events.audit.file import first_line, open_read_only
+from bat_events.audit.places import audit_path
 from bat_events.audit.query import QueryLimits, answer
 from bat_events.audit.result import Result
 from bat_events.audit.schema import tables_digest, views_digest
@@ -63,11 +65,28 @@ def _connect(path: Path) -> socket.socket | None:
     return connection
 
 
+def take_over(home: Path, namespace: str, mark: str, seconds: float) -> bool:
+    """Ask the running auditor to take over the rebuilt file with this mark; False where none runs.
+
+    Raises AuditBusy where it does not answer within the time, AuditError where it cannot, or went away.
+    """
+    connection = _connect(socket_path(home, namespace))
+    if connection is None:
+        return False
+    return bool(_exchange(connection, {"take_over": mark}, seconds)["taken_over"] == mark)
+
+
 def _ask_server(connection: socket.socket, sql: str, parameters: Mapping[str, str | None], seconds: float) -> Result:
+    # the auditor's own limit ends the query; waiting for a slot comes before, and so may one file's taking another's place
+    reply = _exchange(connection, {"sql": sql, "params": dict(parameters)}, seconds + 60.0)
+    return Result.from_json(reply["result"])
+
+
+def _exchange(connection: socket.socket, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     with connection:
-        connection.settimeout(seconds + 60.0)  # the auditor's own limit ends the query; waiting for a slot comes before
+        connection.settimeout(seconds)
         try:
-            connection.sendall(json.dumps({"sql": sql, "params": dict(parameters)}).encode() + b"\n")
+            connection.sendall(json.dumps(request).encode() + b"\n")
             with connection.makefile("rb") as lines:
                 line = lines.readline()
         except TimeoutError:
@@ -76,10 +95,10 @@ def _ask_server(connection: socket.socket, sql: str, parameters: Mapping[str, st
             raise AuditError(f"the auditor went away before it answered ({error}): ask again") from error
     if not line.endswith(b"\n"):
         raise AuditError("the auditor went away before it answered: ask again")
-    reply = json.loads(line)
-    if "result" not in reply:
+    reply: dict[str, Any] = json.loads(line)
+    if "error" in reply:
         raise KINDS.get(reply["kind"], AuditError)(reply["error"])
-    return Result.from_json(reply["result"])
+    return reply
 
 
 def _ask_file(
@@ -91,9 +110,12 @@ def _ask_file(
             f"`bat-events serve {_auditor_of(path)}`"
         )
     try:
+        before = path.stat().st_ino
         connection = open_read_only(path)
     except duckdb.Error as error:
         message = first_line(error)
+        if path.stat().st_ino != before:
+            raise AuditBusy(f"{path} was replaced while it was opened") from error
         if "Could not set lock" in message or "different configuration" in message:
             raise AuditBusy(f"an auditor holds {path} but does not answer: {message}") from error
         raise AuditError(

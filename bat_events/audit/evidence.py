@@ -6,8 +6,8 @@ its row says `unread` and why, and its receipts are missing, not none.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -52,19 +52,35 @@ RECEIPTS = pa.schema(
 _NO_STORE = "this auditor reads no artefacts"
 
 
+class Evidence(NamedTuple):
+    """What a completed rollout says of its evidence."""
+
+    event: str
+    campaign: str
+    rollout: str
+    digest: str
+
+
+def evidence_of(facts: Iterable[Fact]) -> list[Evidence]:
+    """Of the completed rollouts among these facts."""
+    return [
+        Evidence(fact.id, fact.envelope.campaign, fact.event.rollout, fact.event.evidence)
+        for fact in facts
+        if isinstance(fact.event, RolloutCompleted)
+    ]
+
+
 def evidence_rows(
-    facts: Sequence[Fact], read: ReadArtefact | None
+    named: Iterable[Evidence], read: ReadArtefact | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(rows of `rollout_evidence`, rows of `receipts`) of the completed rollouts among these facts."""
+    """(rows of `rollout_evidence`, rows of `receipts`)."""
     rollouts, receipts = [], []
-    for fact in facts:
-        if not isinstance(fact.event, RolloutCompleted):
-            continue
-        same = {"event": fact.id, "campaign": fact.envelope.campaign, "rollout": fact.event.rollout}
-        row: dict[str, Any] = {**same, "evidence": fact.event.evidence, "status": "unread", "detail": _NO_STORE}
+    for one in named:
+        same = {"event": one.event, "campaign": one.campaign, "rollout": one.rollout}
+        row: dict[str, Any] = {**same, "evidence": one.digest, "status": "unread", "detail": _NO_STORE}
         if read is not None:
             try:
-                body = json.loads(read(fact.event.evidence))
+                body = json.loads(read(one.digest))
                 found = [_receipt(same, call) for call in body["calls"]]
                 files, intact = len(body["files"]), bool(body["inputs_intact"])
             except (ArtifactError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,8 +1,9 @@
 """The audit's DuckDB file: opened by one auditor for writing, rebuilt from the log when it cannot be trusted.
 
 A file that is damaged or was made by other table definitions stays where it is while a new one is filled beside it;
-`finish_rebuild` puts the new one in its place with one rename. DuckDB's own access to anything outside the file is
-switched off for good, for the auditor's connection too.
+`finish` puts the new one in its place with one rename. The same way a file that `audit rebuild` made is taken over:
+`adopt` makes it the one that is written, while the old one answers until the new one knows as much. DuckDB's own access to
+anything outside the file is switched off for good, for the auditor's connection too.
 """
 
 import contextlib
@@ -15,7 +16,9 @@ from pathlib import Path
 import duckdb
 
 from bat_events.audit.errors import AuditBusy, AuditError
+from bat_events.audit.hold import Hold
 from bat_events.audit.materialiser import offsets
+from bat_events.audit.places import lock_path, new_path, next_path, put_in_place, remove, wal
 from bat_events.audit.schema import create, renew_views, tables_digest, views_digest
 from bat_events.log.interface import Partition
 
@@ -33,41 +36,45 @@ _NOT_DAMAGE = ("Could not set lock", "Permission denied", "No space left", "Too 
 _LOCK_S = 10.0
 
 
-def audit_path(home: Path, namespace: str) -> Path:
-    """Where the audit file of a namespace lies; `home` is BAT_HOME, or `heldout_home` of it for that plane's file."""
-    return home.absolute() / "audit" / f"{namespace}.duckdb"
-
-
-def heldout_home(home: Path) -> Path:
-    """The held-out plane's part of BAT_HOME: its artefacts, logs, audit file and socket."""
-    return home.absolute() / "heldout"
-
-
 class Unusable(Exception):
     """The file cannot be gone on with; the message says why."""
 
 
 class AuditFile:
-    """See the module. `rebuilding` says why the file is being made anew, or is None."""
+    """See the module. `rebuilding` says why the file is being made anew, or is None.
 
-    def __init__(self, path: Path, namespace: str, *, lock_s: float = _LOCK_S) -> None:
+    `lock` is False for a file that only its maker knows of. Raises AuditBusy where another process holds the file.
+    """
+
+    def __init__(self, path: Path, namespace: str, *, lock_s: float = _LOCK_S, lock: bool = True) -> None:
         self.path = path
         self.rebuilding: str | None = None
         self.damage: str | None = None
         self._namespace = namespace
         self._gate = threading.Condition()
-        self._readers = 0
+        self._readers, self._swapping = 0, False
+        self._successor: duckdb.DuckDBPyConnection | None = None
+        self._target: dict[Partition, int] = {}
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         deadline = time.monotonic() + lock_s
+        self._hold = Hold(lock_path(path), f"another auditor holds {path}", lock_s) if lock else None
         try:
-            self._connection = self._open(path, deadline)
+            remove(next_path(path))  # left by an auditor that was killed while it took a file over: the live one stands
+            self._connection = self._open_or_rebuild(deadline)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _open_or_rebuild(self, deadline: float) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._open(self.path, deadline)
         except Unusable as reason:
             self.rebuilding = str(reason)
             try:
-                self._connection = self._open(self._beside, deadline)
+                return self._open(self._beside, deadline)
             except Unusable:
-                _remove(self._beside)
-                self._connection = self._open(self._beside, deadline)
+                remove(self._beside)
+                return self._open(self._beside, deadline)
 
     @property
     def _beside(self) -> Path:
@@ -76,18 +83,23 @@ class AuditFile:
     @property
     def writer(self) -> duckdb.DuckDBPyConnection:
         """The connection of the thread that materialises."""
-        return self._connection
+        return self._connection if self._successor is None else self._successor
 
     def offsets(self) -> dict[Partition, int]:
         """Where to read on."""
-        return dict(offsets(self._connection))
+        return dict(offsets(self.writer))
 
     @contextlib.contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection of its own for one reader, usable from another thread."""
+        """A connection of its own for one reader, usable from another thread; waits while one file replaces another."""
         with self._gate:
+            self._gate.wait_for(lambda: not self._swapping)
             self._readers += 1
-            cursor = self._connection.cursor()
+            try:
+                cursor = self._connection.cursor()
+            except BaseException:
+                self._readers -= 1
+                raise
         try:
             yield cursor
         finally:
@@ -96,25 +108,69 @@ class AuditFile:
                 self._readers -= 1
                 self._gate.notify_all()
 
-    def finish_rebuild(self) -> None:
-        """Put the rebuilt file in the old one's place; readers wait for a moment."""
-        if self.rebuilding is None:
+    @property
+    def adopting(self) -> bool:
+        """Whether a rebuilt file is being taken over."""
+        return self._successor is not None
+
+    def adopt(self, mark: str) -> None:
+        """From now on write the rebuilt file that carries this mark, from its own offsets; the old one still answers.
+
+        Raises AuditError where there is no such file; nothing is changed then.
+        """
+        if self._successor is not None:
+            raise AuditError("another rebuilt file is being taken over: ask again")
+        new, ours = new_path(self.path), next_path(self.path)
+        try:
+            os.replace(new, ours)  # now no other rebuild can remove it
+        except OSError as error:
+            raise AuditError(f"the rebuilt file {new} is not there: {error}") from None
+        try:
+            successor = self._open(ours, time.monotonic() + _LOCK_S)
+            if mark_of(successor) != mark:
+                successor.close()
+                raise Unusable("it is not the one that was announced")
+        except Unusable as reason:
+            remove(ours)
+            raise AuditError(f"the rebuilt file {new} cannot be taken over: {reason}") from None
+        self._target = dict(offsets(self._connection))
+        self._successor = successor
+
+    def knows_as_much(self) -> bool:
+        """Whether the file that is being taken over was filled as far as the one that still answers."""
+        reached = self.offsets()
+        return all(reached.get(where, 0) >= offset for where, offset in self._target.items())
+
+    def finish(self) -> None:
+        """Put the new file in the old one's place; readers wait for a moment."""
+        if self._successor is None and self.rebuilding is None:
             return
+        source = self._beside if self._successor is None else next_path(self.path)
         with self._gate:
-            self._gate.wait_for(lambda: self._readers == 0)
-            self._connection.execute("CHECKPOINT")  # so that one file is all there is: its write-ahead log ends
-            self._connection.close()
-            _wal(self.path).unlink(missing_ok=True)
-            os.replace(self._beside, self.path)
-            self._connection = self._open(self.path, time.monotonic() + _LOCK_S)
-            self.rebuilding = None
+            self._swapping = True
+            try:
+                self._gate.wait_for(lambda: self._readers == 0)
+                self.writer.execute("CHECKPOINT")  # so that one file is all there is: its write-ahead log ends
+                self.writer.close()
+                self._connection.close()
+                self._successor = None
+                put_in_place(source, self.path)
+                remove(self._beside)
+                self._connection = self._open(self.path, time.monotonic() + _LOCK_S)
+                self.rebuilding = None
+            finally:
+                self._swapping = False
+                self._gate.notify_all()
 
     def reopen(self) -> None:
         """Open the file anew, after an error from which DuckDB does not go on; readers wait for a moment."""
         with self._gate:
             self._gate.wait_for(lambda: self._readers == 0)
             with contextlib.suppress(duckdb.Error):
-                self._connection.close()
+                self.writer.close()
+            if self._successor is not None:
+                self._successor = self._open(next_path(self.path), time.monotonic() + _LOCK_S)
+                return
             current = self._beside if self.rebuilding is not None else self.path
             self._connection = self._open(current, time.monotonic() + _LOCK_S)
 
@@ -122,11 +178,13 @@ class AuditFile:
         """Close a file that turned out to be damaged and take it out of the way; returns the error to raise."""
         with self._gate:
             with contextlib.suppress(duckdb.Error):
+                self.writer.close()
                 self._connection.close()
             current = self._beside if self.rebuilding is not None else self.path
             aside = current.with_suffix(".damaged")
             os.replace(current, aside)
-            _wal(current).unlink(missing_ok=True)
+            wal(current).unlink(missing_ok=True)
+            self._let_go()
         return AuditError(f"{self.path} is damaged ({reason}); it was moved to {aside}, the next start rebuilds it")
 
     def close(self) -> None:
@@ -134,7 +192,13 @@ class AuditFile:
         with self._gate:
             with contextlib.suppress(duckdb.Error):
                 self._connection.interrupt()
+            self.writer.close()
             self._connection.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._hold is not None:
+            self._hold.release()
 
     def _open(self, path: Path, deadline: float) -> duckdb.DuckDBPyConnection:
         fresh = not path.exists()
@@ -182,6 +246,15 @@ def open_read_only(path: Path) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(str(path), config={**_RESTRICTED, "access_mode": "READ_ONLY"})
 
 
+def open_to_settle(path: Path) -> None:
+    """Bring the write-ahead log of a file that nobody holds into it. Raises duckdb.Error."""
+    connection = duckdb.connect(str(path), config=_RESTRICTED)
+    try:
+        connection.execute("CHECKPOINT")
+    finally:
+        connection.close()
+
+
 def is_damage(error: duckdb.Error) -> bool:
     """Whether an error at opening means that the file's content is wrong, not its place or permissions."""
     return not any(phrase in str(error) for phrase in _NOT_DAMAGE)
@@ -208,10 +281,11 @@ def first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
 
 
-def _wal(path: Path) -> Path:
-    return path.with_name(path.name + ".wal")
+MARK = "rebuild"
+"""The key in `meta` under which a file that `audit rebuild` finished carries its mark."""
 
 
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    _wal(path).unlink(missing_ok=True)
+def mark_of(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """The mark of the rebuild that made a file; None where none finished it."""
+    row = connection.execute("SELECT value FROM meta WHERE key = $key", {"key": MARK}).fetchone()
+    return row[0] if row else None

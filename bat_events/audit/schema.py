@@ -14,7 +14,7 @@ from bat_events.events.base import event_types
 from bat_events.log.access import PRINCIPALS
 from bat_events.log.topics import BY_NAME, TOPICS
 
-_FORMAT = 1  # raise when rows come out differently though the tables stay the same
+_FORMAT = 2  # raise when rows come out differently though the tables stay the same
 
 
 def sql_files(folder: str) -> dict[str, str]:

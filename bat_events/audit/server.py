@@ -2,11 +2,15 @@
 
 Request  {"sql": …, "params": {…}}, one line. Reply {"result": {…}} or {"error": …, "kind": …}, one line.
 Each connection has a thread and each query a cursor; a few run at once, the others wait.
+
+One request is no question: {"take_over": MARK} hands over the file that `audit rebuild` made; its place is fixed, its mark must
+fit. The thread that materialises does it; the reply {"taken_over": MARK} comes when the file is in place.
 """
 
 import contextlib
 import json
 import os
+import queue
 import socket
 import threading
 from collections.abc import Iterator
@@ -22,6 +26,28 @@ from bat_events.audit.query import QueryLimits, answer
 _MAX_REQUEST = 1 << 20
 _AT_ONCE = 4
 _IDLE_S = 60.0
+_TAKE_OVER_S = 600.0
+
+
+class HandOver:
+    """One rebuilt file that shall be taken over: asked for by a thread of the server, done by the one that materialises."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+        self._over = threading.Event()
+        self._error: str | None = None
+
+    def end(self, error: str | None = None) -> None:
+        """It is done, or it failed with this error."""
+        self._error = error
+        self._over.set()
+
+    def wait(self, seconds: float) -> None:
+        """Raises AuditError where it failed or takes longer."""
+        if not self._over.wait(seconds):
+            raise AuditError(f"the rebuilt file was not taken over within {seconds:g} s: is the auditor stuck?")
+        if self._error is not None:
+            raise AuditError(self._error)
 
 
 def socket_path(home: Path, namespace: str) -> Path:
@@ -50,6 +76,7 @@ class QueryServer:
         self._limits = limits or QueryLimits()
         self._slots = threading.Semaphore(_AT_ONCE)
         self._closing = threading.Event()
+        self._asked: queue.SimpleQueue[HandOver] = queue.SimpleQueue()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)  # left by an auditor that was killed: the file's lock shows that it is gone
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -60,6 +87,13 @@ class QueryServer:
         self._socket.listen(16)
         self._thread = threading.Thread(target=self._accept, name="audit-server", daemon=True)
         self._thread.start()
+
+    def asked_to_take_over(self) -> HandOver | None:
+        """The next file that waits to be taken over, for the thread that materialises."""
+        try:
+            return self._asked.get_nowait()
+        except queue.Empty:
+            return None
 
     def close(self) -> None:
         """Stop listening; a query that runs is cut off when the file is closed."""
@@ -88,6 +122,12 @@ class QueryServer:
 
     def _reply(self, line: bytes) -> dict[str, Any]:
         try:
+            mark = _take_over(line)
+            if mark is not None:
+                hand_over = HandOver(mark)
+                self._asked.put(hand_over)
+                hand_over.wait(_TAKE_OVER_S)
+                return {"taken_over": mark}
             sql, parameters = _request(line)
             with self._slots, self._file.cursor() as cursor:
                 return {"result": answer(cursor, sql, parameters, self._limits, "auditor").to_json()}
@@ -98,6 +138,16 @@ class QueryServer:
             return {"error": str(error), "kind": type(error).__name__}
         except duckdb.Error as error:
             return {"error": str(error), "kind": "QueryFailed"}
+
+
+def _take_over(line: bytes) -> str | None:
+    """The mark of a file to be taken over; None where the request is a question."""
+    try:
+        data = json.loads(line) if len(line) <= _MAX_REQUEST else None
+    except ValueError:
+        return None
+    mark = data.get("take_over") if isinstance(data, dict) else None
+    return mark if isinstance(mark, str) else None
 
 
 def _request(line: bytes) -> tuple[str, dict[str, str | None]]:

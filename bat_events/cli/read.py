@@ -2,11 +2,12 @@
 
 import shutil
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from bat_events.cli.common import err, errors, local_broker, say, settings_of
+from bat_events.cli.common import err, errors, local_broker, out, say, settings_of
 from bat_events.errors import ConfigurationError
 from bat_events.settings import Settings
 
@@ -19,17 +20,21 @@ def audit(
     param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for a named query")] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
     heldout: Annotated[bool, typer.Option("--heldout", help="ask the held-out plane's auditor")] = False,
+    archive: Annotated[Path | None, typer.Option(help="rebuild: from this archive instead of the log")] = None,
+    check: Annotated[bool, typer.Option("--check", help="rebuild: compare only; exit 1 on a difference")] = False,
 ) -> None:
     """Ask DuckDB about the log: the running auditor answers, or else its file is opened.
 
-    Three names are no SQL: denied_accesses, search (all training-side bytes) and boundary (every check of the boundary).
-    The last two end with 1 where held-out content crossed and with 3 where something could not be observed.
+    Four names are no SQL: denied_accesses, search (all training-side bytes), boundary (every check of the boundary) and
+    rebuild (the file made anew and put in the old one's place). search and boundary end with 1 where held-out content crossed
+    and with 3 where something could not be observed.
     """
     import bat_events.audit.boundary as boundary
     import bat_events.audit.denied as denied
     import bat_events.audit.run as run
     import bat_events.audit.search.result as search
-    from bat_events.audit.file import heldout_home
+    import bat_events.cli.rebuild as rebuild
+    from bat_events.audit.places import heldout_home
 
     with errors():
         settings = settings_of(ctx)
@@ -37,9 +42,13 @@ def audit(
             for query in run.list_queries():
                 params_text = "".join(f" [{param}]" for param in query.params)
                 say(f"{query.name + params_text:34} {query.title}")
-            for other in (denied, search, boundary):
+            for other in (denied, search, boundary, rebuild):
                 say(f"{other.NAME:34} {other.TITLE}")
             return
+        if name == rebuild.NAME:
+            _rebuild(settings, heldout=heldout, archive=archive, check=check)
+        if archive is not None or check:
+            raise ConfigurationError("--archive and --check belong to `audit rebuild`")
         if name in (denied.NAME, "denied"):
             found = denied.look(local_broker(settings), settings.bootstrap)
             print(found.render(form), end="")
@@ -59,6 +68,17 @@ def audit(
         print(run.render(result, form, width=None if sys.stdout.isatty() else 160))
         if form == "csv":
             err.print(run.as_of_line(result), highlight=False, markup=False)
+
+
+def _rebuild(settings: Settings, *, heldout: bool, archive: Path | None, check: bool) -> NoReturn:
+    """`audit rebuild`."""
+    import bat_events.cli.rebuild as cli
+
+    def tell(line: str) -> None:
+        err.print(line, highlight=False, markup=False)
+
+    found = cli.rebuild(settings, heldout=heldout, archive=archive, check=check, say=tell)
+    raise typer.Exit(cli.show(found, out))
 
 
 def _look_everywhere(settings: Settings, name: str, params: dict[str, str], form: str, *, heldout: bool) -> NoReturn:

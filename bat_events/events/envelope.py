@@ -145,6 +145,15 @@ def to_headers(envelope: Envelope) -> list[tuple[str, bytes]]:
     return headers
 
 
+def to_headers_order() -> tuple[tuple[str, bool], ...]:
+    """(name, whether it is always there) of every header, in the order in which `to_headers` gives them."""
+    fields = Envelope.model_fields
+    return (
+        *((name, True) for name in _CONSTANT),
+        *((name, fields[field].is_required()) for name, field in _HEADERS.items()),
+    )
+
+
 def from_headers(headers: Sequence[tuple[str, bytes]]) -> Envelope:
     """The envelope of a record's headers. Raises ValueError saying which header is missing, twice there, or wrong.
 

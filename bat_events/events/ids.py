@@ -19,3 +19,10 @@ def event_id(*, campaign: str, cause: str, type_name: str, ordinal: int) -> str:
         raise ValueError(f"campaign and type must be single lines, got {campaign!r} and {type_name!r}")
     text = "\n".join((_RULE, campaign, cause, type_name, str(ordinal)))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def event_id_prefix(campaign: str) -> bytes | None:
+    """What is hashed for an id up to and with the line of the campaign, for who makes many at once.
+
+    None where a campaign can have no ids because it is not a single line."""
+    return None if "\n" in campaign else f"{_RULE}\n{campaign}\n".encode()

@@ -15,8 +15,9 @@ import pytest
 from audit_log import campaign, records
 
 from bat_events.audit.errors import AuditError, NoAuditFile, QueryFailed, QueryRefused, QueryTimeout
-from bat_events.audit.file import AuditFile, audit_path
+from bat_events.audit.file import AuditFile
 from bat_events.audit.materialiser import Materialiser
+from bat_events.audit.places import audit_path
 from bat_events.audit.query import QueryLimits, answer
 from bat_events.audit.run import as_of_line, render, run_query
 from bat_events.audit.server import QueryServer, socket_path
@@ -193,7 +194,8 @@ def test_a_killed_auditors_file_is_read_with_what_it_committed(tmp_path: Path) -
         "import sys, os; sys.path.insert(0, sys.argv[2])\n"
         "from pathlib import Path; from datetime import datetime\n"
         "from audit_log import campaign, records\n"
-        "from bat_events.audit.file import AuditFile, audit_path; from bat_events.audit.materialiser import Materialiser\n"
+        "from bat_events.audit.file import AuditFile; from bat_events.audit.materialiser import Materialiser\n"
+        "from bat_events.audit.places import audit_path\n"
         "from bat_events.codec import Codec\n"
         "file = AuditFile(audit_path(Path(sys.argv[1]), 'audit'), 'audit')\n"
         "Materialiser(codec=Codec(), now=datetime.now).take(file.writer, records(campaign().out))\n"

@@ -8,8 +8,9 @@ import pytest
 from audit_log import BEGIN, CANDIDATE, START, Ask, campaign, records, report
 
 from bat_events.audit.errors import AuditError
-from bat_events.audit.file import AuditFile, audit_path
+from bat_events.audit.file import AuditFile
 from bat_events.audit.materialiser import AUDITED, Materialiser
+from bat_events.audit.places import audit_path
 from bat_events.consumers.auditor import AuditMachine, check_log
 from bat_events.log.interface import Record
 from bat_events.log.topics import TOPICS
@@ -161,7 +162,7 @@ def test_a_damaged_file_is_rebuilt_beside_and_swapped(tmp_path: Path, materialis
     assert file.rebuilding is None
     assert ask(file, "SELECT count(*) AS n FROM events") == [{"n": len(found)}]
     file.close()
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert {entry.name for entry in path.parent.iterdir()} == {path.name, "audit.lock"}
     again = AuditFile(path, "audit")
     assert again.rebuilding is None
     assert again.offsets()

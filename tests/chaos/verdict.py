@@ -10,7 +10,8 @@ from typing import Any
 
 import duckdb
 
-from bat_events.audit.file import audit_path, heldout_home, open_read_only
+from bat_events.audit.file import open_read_only
+from bat_events.audit.places import audit_path, heldout_home
 from bat_events.codec import Fact
 from bat_events.events.dead_letters import DeadLettered
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, RolloutFailed

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from bat_events.audit.file import AuditFile, audit_path
+from bat_events.audit.file import AuditFile
 from bat_events.audit.materialiser import Materialiser
+from bat_events.audit.places import audit_path
 from bat_events.audit.query import QueryLimits, answer
 from bat_events.audit.run import list_queries
 from bat_events.codec import Codec, Fact

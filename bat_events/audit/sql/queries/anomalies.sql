@@ -6,7 +6,7 @@
 SELECT 'cause is not on the log' AS finding, e.topic, e."partition", e."offset", e.type, e.id, e.cause AS detail
 FROM events e
 WHERE e.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
-  AND e.cause <> repeat('0', 32) AND e.cause NOT IN (SELECT id FROM events)
+  AND e.cause <> repeat('0', 32) AND NOT EXISTS (SELECT 1 FROM events c WHERE c.id = e.cause)
 UNION ALL
 SELECT 'id does not follow from its cause', e.topic, e."partition", e."offset", e.type, e.id, e.ordinal::VARCHAR
 FROM events e
@@ -27,5 +27,5 @@ UNION ALL
 SELECT 'trained without a reward event', e.topic, e."partition", e."offset", e.type, e.id, t.rollout
 FROM training_rows t JOIN events e ON e.id = t.step_event
 WHERE t.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
-  AND t.rollout NOT IN (SELECT s.rollout FROM reward_scored s)
+  AND NOT EXISTS (SELECT 1 FROM reward_scored s WHERE s.rollout = t.rollout)
 ORDER BY 1, 2, 3, 4

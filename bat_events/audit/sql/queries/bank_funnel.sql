@@ -4,12 +4,13 @@
 -- admitted without a cleared verdict, admitted and refused, or planned after it was retired (the last column must be 0).
 -- Does not show what a check cannot see; bank_checks has the evidence.
 -- param campaign: the campaign; the latest one when left out
-WITH failing AS (
-    SELECT s.campaign, s.focus, s.track, s.outcome, c.part.name AS name, count(*) AS n
-    FROM states s, unnest(s.checks) AS c(part) WHERE NOT c.part.passed GROUP BY ALL
+WITH mine AS MATERIALIZED (
+    SELECT * FROM states WHERE campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
+), failing AS (
+    SELECT focus, track, outcome, unnest(list_filter(checks, lambda c: NOT c.passed)).name AS name FROM mine
 ), named AS (
-    SELECT campaign, focus, track, outcome, string_agg(name || ' ' || n, ', ' ORDER BY name) AS rejected_by
-    FROM failing GROUP BY ALL
+    SELECT focus, track, outcome, string_agg(name || ' ' || n, ', ' ORDER BY name) AS rejected_by
+    FROM (SELECT focus, track, outcome, name, count(*) AS n FROM failing GROUP BY ALL) GROUP BY ALL
 )
 SELECT s.focus, s.track, s.outcome, count(*) AS requested,
        count(s.state_event) AS synthesised, count(s.failure) AS failed,
@@ -21,8 +22,7 @@ SELECT s.focus, s.track, s.outcome, count(*) AS requested,
                         OR (s.admission_event IS NOT NULL AND s.refusal_event IS NOT NULL)
                         OR (s.planned_round IS NOT NULL AND s.admission_event IS NULL)
                         OR s.last_planned_round > s.retired_round) AS out_of_order
-FROM states s
-LEFT JOIN named n ON n.campaign = s.campaign AND n.focus = s.focus AND n.track = s.track AND n.outcome = s.outcome
-WHERE s.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
+FROM mine s
+LEFT JOIN named n ON n.focus = s.focus AND n.track = s.track AND n.outcome = s.outcome
 GROUP BY s.focus, s.track, s.outcome
 ORDER BY s.focus, s.track, s.outcome

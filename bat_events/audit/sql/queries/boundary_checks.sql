@@ -7,6 +7,20 @@
 WITH chosen AS (
     SELECT s.campaign FROM campaign_started s
     WHERE s.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign)) LIMIT 1
+), uses AS (
+    SELECT p.campaign, p.state FROM planned_slots p
+    UNION ALL SELECT q.campaign, q.state FROM group_requested q
+    UNION ALL SELECT r.campaign, r.state FROM rollout_completed r
+    UNION ALL SELECT t.campaign, r.state
+    FROM training_rows t JOIN rollout_completed r ON r.campaign = t.campaign AND r.rollout = t.rollout
+), by_state AS MATERIALIZED (
+    SELECT u.campaign, u.state, count(*) AS uses FROM uses u JOIN chosen c ON c.campaign = u.campaign GROUP BY ALL
+), judged AS MATERIALIZED (
+    SELECT DISTINCT v.campaign, v.state FROM leakage_verdict v JOIN chosen c ON c.campaign = v.campaign
+), trained AS MATERIALIZED (
+    SELECT count(*) AS rows, count(*) FILTER (e.status IS DISTINCT FROM 'read') AS unread
+    FROM training_rows t JOIN chosen c ON c.campaign = t.campaign
+    LEFT JOIN rollout_evidence e ON e.campaign = t.campaign AND e.rollout = t.rollout
 ), looked AS (
     SELECT 1 AS place, 'crossings' AS "check", 'fields of boundary records' AS what,
            (SELECT count(*) FROM crossings x WHERE x.campaign IS NULL OR x.campaign = c.campaign) AS looked_at, 0 AS unseen
@@ -16,19 +30,19 @@ WITH chosen AS (
            (SELECT coalesce(sum(len(r.tracks)), 0) FROM evaluation_reported r WHERE r.campaign = c.campaign), 0 FROM chosen c
     UNION ALL
     SELECT 3, 'admitted_states', 'admissions',
-           (SELECT count(*) FROM state_uses u WHERE u.campaign = c.campaign AND u.use = 'admitted'), 0 FROM chosen c
+           (SELECT count(*) FROM state_admitted a WHERE a.campaign = c.campaign), 0 FROM chosen c
     UNION ALL
     SELECT 4, 'used_states', 'uses: planned, practised, trained on',
-           (SELECT count(*) FROM state_uses u WHERE u.campaign = c.campaign AND u.use <> 'admitted'), 0 FROM chosen c
+           (SELECT coalesce(sum(u.uses), 0) FROM by_state u), 0 FROM chosen c
     UNION ALL
     SELECT 5, 'gate_fingerprints', 'uses of states with a verdict',
-           (SELECT count(*) FROM state_uses u WHERE u.campaign = c.campaign AND u.cleared IS NOT NULL), 0 FROM chosen c
+           (SELECT coalesce(sum(u.uses), 0) FROM by_state u SEMI JOIN judged j ON j.state = u.state)
+           + (SELECT count(*) FROM state_admitted a SEMI JOIN judged j ON j.campaign = a.campaign AND j.state = a.state), 0
+    FROM chosen c
     UNION ALL
     SELECT 6, 'corpus', 'cold starts', (SELECT count(*) FROM corpus_uses u WHERE u.campaign = c.campaign), 0 FROM chosen c
     UNION ALL
-    SELECT 7, 'lineage', 'training rows', (SELECT count(*) FROM training_lineage t WHERE t.campaign = c.campaign),
-           (SELECT count(*) FROM training_lineage t
-            WHERE t.campaign = c.campaign AND t.evidence_status IS DISTINCT FROM 'read') FROM chosen c
+    SELECT 7, 'lineage', 'training rows', (SELECT t.rows FROM trained t), (SELECT t.unread FROM trained t) FROM chosen c
     UNION ALL
     SELECT 8, 'heldout_events', 'records on open topics',
            (SELECT count(*) FROM events e WHERE e.campaign = c.campaign)

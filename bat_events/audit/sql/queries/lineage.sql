@@ -6,20 +6,16 @@
 -- lineage_receipts goes on from here to each rollout that was asked for and each receipt.
 -- param checkpoint: the beginning of a checkpoint's digest; the best so far when left out
 -- param campaign: the campaign; the latest one when left out
-WITH RECURSIVE wanted AS (
-    SELECT c.* FROM checkpoint_produced c
+WITH wanted AS (
+    SELECT c.campaign, c.checkpoint, c.round FROM checkpoint_produced c
     WHERE c.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
       AND starts_with(c.checkpoint, coalesce($checkpoint, (
           SELECT d.best_so_far FROM decisions d WHERE d.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
           ORDER BY d.round DESC LIMIT 1), ''))
     ORDER BY c.round DESC LIMIT 1
-), line AS (
-    SELECT campaign, round, checkpoint, parent, steps FROM wanted
-    UNION ALL
-    SELECT p.campaign, p.round, p.checkpoint, p.parent, p.steps
-    FROM line l JOIN checkpoint_produced p ON p.campaign = l.campaign AND p.checkpoint = l.parent AND p.round = (
-        SELECT max(q.round) FROM checkpoint_produced q
-        WHERE q.campaign = l.campaign AND q.checkpoint = l.parent AND q.round < l.round)
+), line AS MATERIALIZED (
+    SELECT a.campaign, a.round, a.checkpoint, a.parent, a.steps
+    FROM ancestry a JOIN wanted w ON w.campaign = a.campaign AND w.checkpoint = a.of_checkpoint AND w.round = a.of_round
 )
 SELECT l.round, 'rollout' AS kind, t.step, t.slot, t.focus, t.track, t.reward, t.advantage, t.complete, t.receipts,
        t.rollout, t.state, t.verdict_event, t.reward_event, t.rollout_event, t.evidence, t.judge,

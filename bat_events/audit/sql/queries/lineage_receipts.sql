@@ -6,36 +6,34 @@
 -- there; evidence says whether they were read when the rollout was materialised. Durations are not recorded.
 -- param checkpoint: the beginning of a checkpoint's digest; the best so far when left out
 -- param campaign: the campaign; the latest one when left out
-WITH RECURSIVE wanted AS (
-    SELECT c.* FROM checkpoint_produced c
+WITH wanted AS (
+    SELECT c.campaign, c.checkpoint, c.round FROM checkpoint_produced c
     WHERE c.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
       AND starts_with(c.checkpoint, coalesce($checkpoint, (
           SELECT d.best_so_far FROM decisions d WHERE d.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
           ORDER BY d.round DESC LIMIT 1), ''))
     ORDER BY c.round DESC LIMIT 1
-), line AS (
-    SELECT campaign, round, checkpoint, parent, steps FROM wanted
-    UNION ALL
-    SELECT p.campaign, p.round, p.checkpoint, p.parent, p.steps
-    FROM line l JOIN checkpoint_produced p ON p.campaign = l.campaign AND p.checkpoint = l.parent AND p.round = (
-        SELECT max(q.round) FROM checkpoint_produced q
-        WHERE q.campaign = l.campaign AND q.checkpoint = l.parent AND q.round < l.round)
+), line AS MATERIALIZED (
+    SELECT a.campaign, a.round, a.checkpoint, a.parent, a.steps
+    FROM ancestry a JOIN wanted w ON w.campaign = a.campaign AND w.checkpoint = a.of_checkpoint AND w.round = a.of_round
 ), behind AS (
-    SELECT DISTINCT l.checkpoint, t.campaign, t.group_id
-    FROM line l
-    JOIN training_rows t ON t.campaign = l.campaign AND t.round = l.round AND t.step < l.steps AND t.counts
+    SELECT DISTINCT l.checkpoint, s.campaign, unnest(list_transform(s.groups, lambda g: g."group")) AS group_id
+    FROM line l JOIN steps s ON s.campaign = l.campaign AND s.round = l.round AND s.step < l.steps AND s.counts
+), used AS (
+    SELECT DISTINCT campaign, rollout FROM training_rows WHERE counts
 )
 SELECT r.round, r.step, r.slot, r."index" AS rollout_index, r.status, r.reward, c."index" AS receipt, c."end" AS call_end,
        c.exit_code, c.changed_files, c.code_digest, c.workspace_before, c.workspace_after, c.code_bytes, c.stdout_bytes,
        c.stderr_bytes, c.code_follows, coalesce(e.status, 'none') AS evidence,
-       EXISTS (SELECT 1 FROM training_rows t WHERE t.campaign = r.campaign AND t.rollout = r.rollout AND t.counts) AS trained,
+       u.rollout IS NOT NULL AS trained,
        s.cleared, r.rollout, r.state, r.group_id, s.verdict_event, s.admission_event, r.rollout_event, r.reward_event,
        b.checkpoint
 FROM behind b
 JOIN rollout_results r ON r.campaign = b.campaign AND r.group_id = b.group_id
 LEFT JOIN rollout_evidence e ON e.campaign = r.campaign AND e.event = r.rollout_event
 LEFT JOIN receipts c ON c.campaign = r.campaign AND c.event = r.rollout_event
-LEFT JOIN states s ON s.campaign = r.campaign AND s.state = r.state
+LEFT JOIN used u ON u.campaign = r.campaign AND u.rollout = r.rollout
+LEFT JOIN state_standing s ON s.campaign = r.campaign AND s.state = r.state
 UNION ALL
 SELECT 0, NULL, NULL, NULL, 'cold start', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'none',
        true, u.cleared, NULL, NULL, NULL, u.verdict_event, NULL, NULL, NULL, l.checkpoint

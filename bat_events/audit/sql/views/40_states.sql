@@ -3,9 +3,17 @@ CREATE OR REPLACE VIEW states AS
 WITH used AS (
     SELECT campaign, state, min(round) AS round, max(round) AS last_round, count(*) AS slots
     FROM planned_slots GROUP BY campaign, state
+), trained AS (
+    SELECT DISTINCT campaign, unnest(list_transform(groups, lambda g: g."group")) AS group_id FROM steps WHERE counts
+), rewarded AS (
+    SELECT campaign, "group" AS group_id, count(*) AS rewards FROM reward_scored GROUP BY ALL
 ), practised AS (
-    SELECT campaign, state, count(*) AS groups, sum(scored) AS scored, bool_or(trained) AS trained
-    FROM group_results GROUP BY ALL
+    SELECT q.campaign, q.state, count(*) AS groups, coalesce(sum(r.rewards), 0) AS scored,
+           bool_or(t.group_id IS NOT NULL) AS trained
+    FROM group_requested q
+    LEFT JOIN rewarded r ON r.campaign = q.campaign AND r.group_id = q."group"
+    LEFT JOIN trained t ON t.campaign = q.campaign AND t.group_id = q."group"
+    GROUP BY ALL
 )
 SELECT q.campaign, q.state, q.focus, q.track, q.outcome, q.ordinal,
        CASE WHEN coalesce(p.trained, false) THEN 'trained'

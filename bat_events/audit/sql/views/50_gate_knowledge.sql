@@ -14,12 +14,12 @@ WITH said AS (
     SELECT id, campaign, time, 'corpus', corpus, body, cleared AND rows > 0, checks FROM corpus_scanned
 ), counted AS (
     SELECT s.id, count(*) AS checks,
-           max(TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) fingerprints looked for', 1) AS BIGINT))
-               FILTER (c.part.name = 'exact_match') AS exact,
-           max(TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) runs of 8 words looked for', 1) AS BIGINT))
-               FILTER (c.part.name = 'ngram_run') AS windows,
-           max(TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) sketches compared', 1) AS BIGINT))
-               FILTER (c.part.name = 'near_duplicate') AS sketches
+           max(CASE WHEN c.part.name = 'exact_match' THEN
+               TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) fingerprints looked for', 1) AS BIGINT) END) AS exact,
+           max(CASE WHEN c.part.name = 'ngram_run' THEN
+               TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) runs of 8 words looked for', 1) AS BIGINT) END) AS windows,
+           max(CASE WHEN c.part.name = 'near_duplicate' THEN
+               TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) sketches compared', 1) AS BIGINT) END) AS sketches
     FROM said s, unnest(s.checks) AS c(part) GROUP BY s.id
 )
 SELECT s.id, s.campaign, s.time, s.kind, s.subject, s.body, s.cleared, c.exact, c.windows, c.sketches,
