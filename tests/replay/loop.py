@@ -91,7 +91,7 @@ class Store:
                 key=out.key,
                 value=out.value,
                 headers=out.headers,
-                timestamp_ms=0,
+                timestamp_ms=out.timestamp_ms or 0,
             )
             self.records.setdefault(where, []).append(record)
         for where in touched:
@@ -199,7 +199,10 @@ class Loop:
         )
         draft = Draft(event=started, campaign=self._campaign, cause=ROOT_CAUSE, ordinal=0, key=self._campaign)
         self._publish("campaign", 1, [draft])
-        last = draft
+        return self.go_on(draft, records=records)
+
+    def go_on(self, last: Draft, *, records: int | None = None) -> list[Record]:
+        """As `run`, of a campaign that has begun; what an operator says is caused by `last`."""
         actors = [*self._machines, *self._workers]
         idle = 0
         while idle < 3 * len(actors):
@@ -243,7 +246,8 @@ class Loop:
             fact = self._codec.decode(record)
         except DecodeError:  # the workers' own parking is tried elsewhere
             return True
-        drafts = [] if impossible(fact) else handle(fact, self._plan)
+        copied = fact.envelope.origin is not None
+        drafts = [] if copied or impossible(fact) else handle(fact, self._plan)
         self._publish(name, version, drafts)
         return True
 
