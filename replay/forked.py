@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 from bat_events.codec import Fact
 from bat_events.domain.lineage import ancestors
@@ -141,7 +141,7 @@ def _sides(index: Index, fork: Fork, copies: CopiesSource) -> Iterator[Side]:
 def summed(records: Iterator[tuple[Partition, Record]]) -> dict[Partition, tuple[int, str]]:
     """How many records each partition has, and the digest over them, in their order."""
     counts: dict[Partition, int] = {}
-    hashes = {}
+    hashes: dict[Partition, Any] = {}
     for where, record in records:
         counts[where] = counts.get(where, 0) + 1
         hashes.setdefault(where, hashlib.sha256()).update(hashlib.sha256(content(record)).digest())

@@ -4,18 +4,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bat_events.codec import Codec
+from bat_events.codec import Codec, Fact
 from bat_events.deciders.in_force import changed_settings
 from bat_events.domain.lineage import fork_of
+from bat_events.events.campaign import CampaignForked
 from bat_events.log.interface import Outgoing, Partition, Record
 from bat_events.producers.fork_cut import Cutting, ForkCut
 from bat_events.producers.fork_log import LAST, copies, forked
 from bat_events.replay.archive_reader import ArchiveReader
 from bat_events.service.emit import outgoing
 from tests.archive.logs import export
-from tests.replay.loop import CAMPAIGN, PARTITIONS, Loop, TickingClock
+from tests.replay.loop import CAMPAIGN, PARTITIONS, PLAN, Loop, TickingClock, decode
 
 CODEC = Codec()
+FOUR = PLAN.model_copy(update={"rounds": 4})
 
 
 class Fork:
@@ -57,6 +59,12 @@ class Fork:
             self.draft, source="bat/campaign", logic="campaign/1", time=self._clock.now(), partitions=PARTITIONS
         )
         self.loop.store.append([*self._outs(LAST), said])
+
+    @property
+    def own(self) -> list[Fact]:
+        """What the fork itself has made, after its CampaignForked."""
+        facts = [fact for fact in decode(self.loop.store.all()) if fact.envelope.origin is None]
+        return [fact for fact in facts if not isinstance(fact.event, CampaignForked)]
 
     def run(self) -> list[Record]:
         """Copy, and let the fork go on to its end."""

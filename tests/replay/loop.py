@@ -167,6 +167,7 @@ class Loop:
         pins: Sequence[type[Decider]] = NEWEST,
         poison: Poison | None = None,
         workers: Mapping[str, tuple[str, int, Handle]] = WORKERS,
+        store: Store | None = None,
     ) -> None:
         self._poison, self._workers = poison, workers
         self._rng = random.Random(seed)
@@ -176,7 +177,7 @@ class Loop:
         self._plan, self._campaign, self._restarts = plan, campaign, restarts
         self._controls = dict(controls or {})  # number of records on the log -> what an operator then says
         self._codec = Codec()
-        self.store = Store()
+        self.store = store or Store()
         self._pins = pins  # each service has every version, as in production; the campaign says which one decides
         self._rules: dict[str, Callable[[], Rules]] = {kind.name: self._decider(kind.name) for kind in pins}
         self._rules["trainer"] = lambda: StatingTrainer()
