@@ -8,16 +8,19 @@ So the copies are a log that could have ended there: every decision has its inpu
 decided by the fork.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bat_events.codec import Codec
+from bat_events.domain.lineage import ancestors
 from bat_events.errors import DecodeError, LogError
 from bat_events.events.base import Event
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignForked, CampaignStarted, StoodBeside
 from bat_events.events.dead_letters import DeadLettered
-from bat_events.events.envelope import Envelope, format_time, from_headers
+from bat_events.events.envelope import Envelope, format_time
+from bat_events.events.headers import envelope_of
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.log.interface import Partition
 from bat_events.log.topics import DEAD_LETTERS
@@ -103,7 +106,9 @@ class Cutting:
         for archived in self._archive.records(*where):
             record = archived.record
             try:
-                envelope = from_headers(record.headers)
+                envelope = envelope_of(record.headers)
+                if hashlib.sha256(record.value).hexdigest() != envelope.body_digest:
+                    raise ValueError("the body is not that of its envelope")
             except ValueError as error:
                 raise LogError(
                     f"{where[0]}[{where[1]}]@{record.offset} is no event ({error}): a fork copies events only"
@@ -220,10 +225,10 @@ class Cutting:
                 f"campaign {self._campaign} has no report of round {self._number} that a fork can go on from; rounds with one: "
                 f"{there}"
             )
-        if forks and self._number < forks[-1].round:
+        if len(forks) < len(ancestors(self._campaign)):
             raise LogError(
-                f"{self._campaign} goes its own way from round {forks[-1].round} on: to fork at round {self._number}, fork "
-                f"{forks[-1].origin}"
+                f"{self._campaign} goes its own way from a later round on: to fork at round {self._number}, fork "
+                f"{ancestors(self._campaign)[-1]}"
             )
         return started, forks, reports[self._number]
 
@@ -240,7 +245,7 @@ class Cutting:
         cuts = [head.position for heads in self._heads.values() for head in heads if head.position is not None]
         ends = {(where, offset - 1) for position in cuts for where, offset in position.items()}
         last = {where: max((p.get(where, 0) for p in cuts), default=0) for where, _ in ends}
-        begun = next(from_headers(a.record.headers).time for a in self._archive.records("campaign", 0))
+        begun = next(envelope_of(a.record.headers).time for a in self._archive.records("campaign", 0))
         for where, end in sorted(last.items()):
             if where not in self._archive.partitions:
                 continue

@@ -123,9 +123,6 @@ def with_copies(result: ReplayResult, source: Source, index: Index, round_: int 
 def _sides(index: Index, fork: Fork, copies: CopiesSource) -> Iterator[Side]:
     event = fork.event
     yield ("origin", event.origin, ancestors(index.campaign)[-1])
-    report = index.fact(fork.fact.envelope.cause)
-    reported = None if report is None else report.envelope.round
-    yield ("bat_cause", reported, event.round)
     there = summed(copies.copies())
     for part in event.copied:
         where = (part.topic, part.partition)
@@ -136,6 +133,8 @@ def _sides(index: Index, fork: Fork, copies: CopiesSource) -> Iterator[Side]:
         yield (f"copied.{where[0]}[{where[1]}].digest", part.digest, digest)
     for where, (count, _) in sorted(there.items()):
         yield (f"copied.{where[0]}[{where[1]}].count", 0, count)
+    report = index.fact(fork.fact.envelope.cause)
+    yield ("bat_cause", None if report is None else report.envelope.round, event.round)
 
 
 def summed(records: Iterator[tuple[Partition, Record]]) -> dict[Partition, tuple[int, str]]:

@@ -15,7 +15,7 @@ from bat_events.events.promotion import CheckpointHeld, CheckpointPromoted, Targ
 from bat_events.log.interface import Record
 from bat_events.replay import ReplayResult, render, replay_campaign, what_if
 from tests.fork.forking import FOUR, Fork
-from tests.replay.loop import CAMPAIGN, Loop, Store, decode
+from tests.replay.loop import CAMPAIGN, PLAN, Loop, Store, decode
 from tests.replay.memory import MemorySource
 
 
@@ -65,17 +65,21 @@ def test_every_copy_names_its_origin_and_every_id_follows_from_its_maker(four: l
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("gate.mode", "reference"), ("gate.max_stage_drop", 0.0), ("target_rule", "raw")]
+    ("number", "name", "value"),
+    [(20, "gate.mode", "reference"), (17, "gate.max_stage_drop", 0.0), (15, "target_rule", "raw")],
 )
 def test_what_what_if_says_of_its_first_difference_a_fork_really_decides(
-    four: list[Record], tmp_path: Path, name: str, value: object
+    tmp_path: Path, number: int, name: str, value: object
 ) -> None:
-    answer = what_if(MemorySource(four), {name: str(value)})
+    """The campaigns are such that the setting matters: their names give the facts."""
+    campaign, plan = f"synthetic-{number}", PLAN.model_copy(update={"rounds": 3})
+    origin = Loop(seed=7, plan=plan, campaign=campaign).run()
+    answer = what_if(MemorySource(origin), {name: str(value)})
     first = next(row for row in answer.rounds if row.differs)
-    fork = Fork(four, tmp_path / "a", at=first.round, values={name: value}, plan=FOUR)
+    fork = Fork(origin, tmp_path / "a", at=first.round, origin=campaign, values={name: value}, plan=plan)
     records = fork.run()
     replayed(records)
-    before, now = decided(decode(four)), decided(decode(records))
+    before, now = decided(decode(origin)), decided(decode(records))
     assert {n: now[n] for n in range(first.round)} == {n: before[n] for n in range(first.round)}
     said = "promoted" if isinstance(now[first.round], CheckpointPromoted) else "held"
     assert (said, now[first.round].reasons) == (first.would_decide, first.would_reasons)
