@@ -59,11 +59,13 @@ def fork(
                 namespace=new,
                 stores={entry.plane: _store(settings, entry.plane).put for entry in manifest.evidence},
             )
-            result = fork_campaign(
-                folder, target, say, number=number, values=values, name=name, without_cells=without_cells
-            )
-            if archive is None:
-                shutil.rmtree(folder)
+            try:
+                result = fork_campaign(
+                    folder, target, say, number=number, values=values, name=name, without_cells=without_cells
+                )
+            finally:  # only a process that is killed leaves it, for the next call to go on from
+                if archive is None:
+                    shutil.rmtree(folder)
         if result.written == 0:
             say(f"{result.campaign} is on the log of namespace {new} already: nothing was written")
         else:
