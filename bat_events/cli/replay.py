@@ -72,7 +72,6 @@ def replay(
             answer = replaying.what_if(source, _changes(what_if), campaign=campaign)
             text = replaying.what_if_json(answer) if as_data else replaying.what_if_table(answer)
         else:
-<<<<<<< HEAD
             result = replaying.replay_campaign(
                 source,
                 campaign=campaign,
@@ -83,17 +82,8 @@ def replay(
             held = None if log_only else _heldout(settings, whole, asked=heldout)
             if held is not None:
                 result = replaying.with_heldout(result, source, held)
-=======
-            result = replaying.replay_campaign(source, campaign=campaign, round=number)
-            if heldout:
-                if not isinstance(whole, replaying.ArchiveSource):
-                    raise ConfigurationError(
-                        "--heldout goes with --archive: from Kafka replay has no right to held-out cells"
-                    )
-                result = replaying.with_heldout(result, whole)
             if origin is not None:
                 result = replaying.with_origin(result, whole, replaying.ArchiveReader(origin))
->>>>>>> 590e76f (docs/fork.md; a fork on Kafka through the command line, and one that is killed)
             text, code = replaying.to_json(result) if as_data else replaying.render(result), result.exit_code
     print(text, end="" if text.endswith("\n") else "\n")
     raise typer.Exit(code)

@@ -61,7 +61,7 @@ def test_a_changed_copy_and_changed_settings_are_found(
     fork: Fork, plant: Callable[[list[Record]], tuple[list[Record], str]]
 ) -> None:
     records, field = plant(fork.loop.store.all())
-    result = replay_campaign(MemorySource(records))
+    result = replay_campaign(MemorySource(records), log_only=True)
     assert result.exit_code == 1
     assert any(difference.field.startswith(field) for difference in result.differences)
 
@@ -76,7 +76,7 @@ def test_a_copy_that_stands_there_twice_is_no_log(fork: Fork) -> None:
 
 def test_one_round_of_a_fork_is_replayed_on_the_side_of_the_cut_where_it_stands(fork: Fork) -> None:
     source = MemorySource(fork.loop.store.all())
-    before, after = (replay_campaign(source, round=number) for number in (1, 4))
+    before, after = (replay_campaign(source, round=number, log_only=True) for number in (1, 4))
     assert before.exit_code == after.exit_code == 0
     assert before.origin is not None
     assert before.origin.decisions > 0
@@ -86,7 +86,7 @@ def test_one_round_of_a_fork_is_replayed_on_the_side_of_the_cut_where_it_stands(
 
 def test_copies_are_held_against_the_origins_archive(fork: Fork, four: list[Record], tmp_path: Path) -> None:
     source = MemorySource(fork.loop.store.all())
-    result = replay_campaign(source)
+    result = replay_campaign(source, log_only=True)
     assert with_origin(result, source, fork.archive).exit_code == 0
     number, fact = pick(four, lambda f: isinstance(f.event, EvaluationReported) and f.event.round == 1)
     export(swapped(four, number, falsify(four[number], traceparent=None)), tmp_path / "other", CAMPAIGN)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bat_events.errors import FencedError, LogError
 from bat_events.log.interface import Outgoing, Partition
+from bat_events.errors import FencedError, LogError
 from tests.log_contract import REACTOR_TOPICS, WORKER_TOPIC, LogContract, dies, nothing, out
 from tests.simulation.memory_log import Broker, MemoryReactorLog, MemoryWorkerLog, MemoryWriter
 from tests.support.samples import PARTITIONS
