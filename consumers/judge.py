@@ -18,7 +18,6 @@ from bat_events.benchmark.registry import benchmark
 from bat_events.codec import Fact
 from bat_events.consumers.chat_model import ChatRefused, ChatStopped, ChatUnavailable, ChatUnusable, Spent
 from bat_events.deciders.interface import Draft
-from bat_events.deciders.versions import pinned_rubric
 from bat_events.domain.judging import WITH_TEXT, bounded
 from bat_events.events.envelope import Cost
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted, TextScore
@@ -95,7 +94,7 @@ class Judging:
     def by_evidence(self) -> tuple[Reward, Case | None]:
         """The reward by the evidence alone, and what it was made of, where it could be read."""
         rollout, started = self._rollout, self._context.campaign(self._campaign)
-        known, rubric = benchmark(started.plan.benchmark), pinned_rubric(started)
+        known, rubric = benchmark(started.plan.benchmark), self._context.rubric(self._campaign, rollout.round)
         try:
             body = self._context.store.get_json(rollout.body)
             seen = self._context.store.get_json(rollout.evidence)

@@ -124,6 +124,8 @@ class NotaryMachine:
 
     def _end(self, fact: Fact, timestamp_ms: int) -> None:
         campaign = fact.envelope.campaign
+        if fact.envelope.origin is not None:
+            return  # ended on another log: its notary sealed it there, the fork's first seal covers the copies
         if isinstance(fact.event, RoundCompleted):
             ending = Ending(campaign=campaign, id=fact.id, round=fact.event.round, until_ms=timestamp_ms)
         elif isinstance(fact.event, CampaignFinished):

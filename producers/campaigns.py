@@ -12,6 +12,7 @@ from bat_events import __version__
 from bat_events.codec import Fact
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import newest_logic, pinned_version, refusal
+from bat_events.domain.lineage import SEPARATOR, is_fork
 from bat_events.domain.minimum import shortfall
 from bat_events.errors import ConfigurationError, LogError
 from bat_events.events.base import Event
@@ -108,10 +109,14 @@ def list_campaigns(context: Context) -> list[CampaignState]:
 def start(context: Context, campaign: str, plan: CampaignPlan, *, benchmark_version: int) -> Draft:
     """Begin a campaign.
 
-    Raises LogError while another one is open, or when the id was used; ConfigurationError for a plan whose evaluations
-    could never be reported.
+    Raises LogError while another one is open, or when the id was used; ConfigurationError for an id of a fork, and for a plan
+    whose evaluations could never be reported.
     """
     check_evaluation(plan)
+    if is_fork(campaign):
+        raise ConfigurationError(
+            f"campaign id {campaign!r}: {SEPARATOR!r} stands in the ids of forks only (`bat-events fork`)"
+        )
     for known in list_campaigns(context):
         if known.campaign == campaign:
             raise LogError(f"campaign {campaign} is already on this log: choose another id")

@@ -49,7 +49,7 @@ def import_archive(folder: Path, target: Target, say: Say, *, crash: CrashPoint 
     manifest = archive.manifest
     if manifest.only_round is not None:
         raise LogError(f"{folder} holds round {manifest.only_round} only: import a whole campaign")
-    _check_topics(manifest, target)
+    check_topics(manifest, target)
     order = sorted(archive.partitions, key=lambda where: (where[0] == "campaign", where))
     with ImportLog(archive, target) as log:
         say("comparing what is there")
@@ -57,7 +57,7 @@ def import_archive(folder: Path, target: Target, say: Say, *, crash: CrashPoint 
         log.refuse_others()
         log.refuse_foreign_origin(there)
         schemas = log.publish_schemas()
-        artifacts = sum(_store(folder, entry.plane, archive, target, say) for entry in manifest.evidence)
+        artifacts = sum(store_evidence(folder, entry.plane, archive, target, say) for entry in manifest.evidence)
         written = 0
         missing = sum(max(0, archive.entry(*where).records - count) for where, count in there.items())
         for number, where in enumerate(order if missing else (), 1):
@@ -73,7 +73,8 @@ def import_archive(folder: Path, target: Target, say: Say, *, crash: CrashPoint 
     )
 
 
-def _check_topics(manifest: Manifest, target: Target) -> None:
+def check_topics(manifest: Manifest, target: Target) -> None:
+    """Whether the namespace has the archive's topics, with as many partitions. Raises LogError."""
     there = {state.spec.name: state.partitions for state in list_topics(target.address, target.namespace)}
     for topic in manifest.topics:
         found = there.get(topic.name, 0)
@@ -86,7 +87,8 @@ def _check_topics(manifest: Manifest, target: Target) -> None:
             )
 
 
-def _store(folder: Path, plane: str, archive: ArchiveReader, target: Target, say: Say) -> int:
+def store_evidence(folder: Path, plane: str, archive: ArchiveReader, target: Target, say: Say) -> int:
+    """Put an archive's artefacts of one plane into its store; returns how many. Raises LogError, ArchiveError."""
     entry = next(entry for entry in archive.manifest.evidence if entry.plane == plane)
     put = target.stores.get(plane)
     if put is None:

@@ -7,6 +7,7 @@ half of the log, and a test holds it to that.
 from bat_events.replay.archive import ArchiveSource, write_archive
 from bat_events.replay.archive_format import ArchiveError
 from bat_events.replay.archive_reader import Archived, ArchiveReader
+from bat_events.replay.forked import with_origin
 from bat_events.replay.heldout import KafkaHeldout, with_heldout
 from bat_events.replay.replayer import replay_campaign
 from bat_events.replay.report import render, to_json
@@ -44,5 +45,6 @@ __all__ = [
     "what_if_json",
     "what_if_table",
     "with_heldout",
+    "with_origin",
     "write_archive",
 ]

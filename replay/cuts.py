@@ -53,7 +53,7 @@ class Fold:
         self._reset()
 
     def _reset(self) -> None:
-        self._follower: Follower = follow(self._kind, self._index.campaign)
+        self._follower: Follower = follow(self._kind, self._index.campaign, self._index.copied)
         self._required: dict[str, Draft] = {}
         self.position: dict[Partition, int] = {}
         self.newest: datetime | None = None

@@ -52,12 +52,13 @@ class Walk:
 
 
 def decisions_of(index: Index) -> dict[str, list[Entry]]:
-    """The campaign's recorded decisions by `bat_logic`, each id once."""
+    """The campaign's own recorded decisions by `bat_logic`, each id once; a fork's copies are another campaign's."""
     found: dict[str, list[Entry]] = {}
     for topic in sorted(DECISION_TOPICS):
         for entry in index.topic(topic):
             assert entry.fact is not None
-            found.setdefault(entry.fact.envelope.logic, []).append(entry)
+            if entry.fact.envelope.origin is None:
+                found.setdefault(entry.fact.envelope.logic, []).append(entry)
     return {logic: found[logic] for logic in sorted(found)}
 
 

@@ -81,7 +81,16 @@ def with_heldout(result: ReplayResult, source: Source, heldout: HeldoutLog) -> R
             NotRecomputed(what=REPORTS, count=found.without_cells, why="cells of these evaluations are not there"),
         )
     differences = sorted((*result.differences, *found.differences), key=lambda d: (d.time, d.at or "", d.id))
-    return replace(result, checks=(*result.checks, *found.checks), differences=tuple(differences), not_recomputed=rest)
+    checks = (*result.checks, *found.checks)
+    origin = None if result.origin is None else _without_reports(result.origin)
+    return replace(result, checks=checks, differences=tuple(differences), not_recomputed=rest, origin=origin)
+
+
+def _without_reports(copies: ReplayResult) -> ReplayResult:
+    """The replay of a fork's copies, whose reports were made again, or counted, with the fork's own."""
+    rest = tuple(part for part in copies.not_recomputed if part.what != REPORTS)
+    origin = None if copies.origin is None else _without_reports(copies.origin)
+    return replace(copies, not_recomputed=rest, origin=origin)
 
 
 def check_heldout(source: Source, heldout: HeldoutLog, campaign: str, round_: int | None) -> HeldoutCheck:

@@ -30,7 +30,7 @@ def check_identity(index: Index, findings: Findings) -> None:
 def _sides(fact: Fact, entry: Entry, index: Index, pinned: dict[str, set[int]]) -> list[Side]:
     envelope = fact.envelope
     made = event_id(
-        campaign=envelope.campaign, cause=envelope.cause, type_name=fact.event.type_name(), ordinal=envelope.ordinal
+        campaign=envelope.maker, cause=envelope.cause, type_name=fact.event.type_name(), ordinal=envelope.ordinal
     )
     writer, _, version = envelope.logic.partition("/")
     root = envelope.cause == ROOT_CAUSE

@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import Protocol
 
 from bat_events.codec import Codec, Fact
+from bat_events.domain.lineage import is_fork
 from bat_events.errors import BadEnvelope, DecodeError
 from bat_events.events.boundary import EvaluationReported
-from bat_events.events.campaign import CampaignStarted
+from bat_events.events.campaign import CampaignForked, CampaignStarted
 from bat_events.events.dead_letters import DeadLettered
 from bat_events.events.envelope import from_headers, parse_time
 from bat_events.events.promotion import LogicAdopted
@@ -57,6 +58,11 @@ class Known(Protocol):
 
     def fact(self, id_: str) -> Fact | None:
         """The campaign's fact of that id."""
+        ...
+
+    @property
+    def forks(self) -> Sequence[CampaignForked]:
+        """The forks that it came by."""
         ...
 
     def reports(self) -> Iterator[EvaluationReported]:
@@ -114,6 +120,19 @@ class Index:
         for entry in self.topic("boundary.report"):
             if entry.fact is not None and isinstance(entry.fact.event, EvaluationReported):
                 yield entry.fact.event
+
+    @cached_property
+    def forks(self) -> list[CampaignForked]:
+        """The forks that the campaign came by, in order; none where it is no fork."""
+        facts = [entry.fact for entry in self.topic("campaign")]
+        return [fact.event for fact in facts if fact is not None and isinstance(fact.event, CampaignForked)]
+
+    @cached_property
+    def copied(self) -> frozenset[str]:
+        """The ids of what was copied from another campaign."""
+        if not is_fork(self.campaign):
+            return frozenset()
+        return frozenset(fact.id for fact in self.facts() if fact.envelope.origin is not None)
 
     @property
     def outcome(self) -> str | None:
@@ -234,7 +253,7 @@ def _entry(
         time=envelope.time,
         key=record.key,
         fact=fact,
-        judged=compared,
+        judged=compared and envelope.origin is None,  # copies are compared as what they were: replay.forked
     )
 
 

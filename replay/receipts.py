@@ -5,7 +5,7 @@ bound by the digests that are checked here.
 """
 
 from bat_events.codec import Fact
-from bat_events.deciders.versions import pinned_rubric
+from bat_events.deciders.in_force import rubric_for
 from bat_events.domain.receipts import chain_faults, chain_start
 from bat_events.domain.rubric import VERSIONS, Call, execution_cap, proof_fault
 from bat_events.events.bank import StateSynthesized
@@ -78,7 +78,7 @@ def proof_sides(event: RewardScored, rollout: Fact | None, index: Known) -> list
         return None
     started = index.started.event
     assert isinstance(started, CampaignStarted)
-    version, pinned = event.rubric_version, pinned_rubric(started)
+    version, pinned = event.rubric_version, rubric_for(started, index.forks, event.round)
     if pinned not in VERSIONS:
         return None
     if version != pinned:

@@ -6,14 +6,17 @@ and returns a result; it writes nothing, and two replays of one log give equal r
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 from bat_events import __version__
+from bat_events.domain.lineage import is_fork
 from bat_events.errors import DecodeError
 from bat_events.events.campaign import CampaignStarted
 from bat_events.replay.decisions import UNFINISHED_AT_THE_END, Walk, unknown_logic, walk_all
 from bat_events.replay.differences import Difference, Pending
 from bat_events.replay.evaluation import check_evaluation
 from bat_events.replay.findings import Findings
+from bat_events.replay.forked import with_copies
 from bat_events.replay.identity import check_identity
 from bat_events.replay.index import Index, load
 from bat_events.replay.practice import check_practice
@@ -55,9 +58,10 @@ def replay_campaign(
     `score_of` scores rollouts again from evidence (see scores), `with_heldout` makes reports again. What then was not recomputed
     is listed, and the result's code is 3, unless `log_only` says that no more than the log was to be asked.
 
-    The log is read once, streaming. Where it is not what its rules and facts give, or holds dead letters, it is read again, in
-    memory, to say what differs. Raises ReplayError where the campaign or round is not there, LogError where the log cannot be
-    read, and DecodeError naming topic, partition and offset of a record that is no event and that no service has parked.
+    The log is read once, streaming. Where it is not what its rules and facts give, holds dead letters, or is a fork's, it is
+    read again, in memory, to say what differs. Raises ReplayError where the campaign or round is not there, LogError where the
+    log cannot be read, and DecodeError naming topic, partition and offset of a record that is no event and that no service has
+    parked.
     """
     try:
         result = _streamed(source, campaign, round, score_of)
@@ -128,9 +132,10 @@ def replay_in_memory(
     differences = [d for walk in walks for d in walk.differences if _in_round(d.round, round)] + findings.differences
     started = index.started.event
     assert isinstance(started, CampaignStarted)
-    counts = Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact))
+    own = [fact for fact in index.facts() if findings.wants(fact) and fact.envelope.origin is None]
+    counts = Counter(fact.event.type_name() for fact in own)
     unknown = {logic: sum(findings.wants(fact) for fact in facts) for logic, facts in unknown_logic(index).items()}
-    return ReplayResult(
+    result = ReplayResult(
         source=index.source,
         campaign=index.campaign,
         round=round,
@@ -149,6 +154,9 @@ def replay_in_memory(
         signers=signers,
         unknown_logic={logic: count for logic, count in unknown.items() if count},
     )
+    if not is_fork(index.campaign):
+        return result
+    return with_copies(result, source, index, round, partial(replay_campaign, score_of=score_of))
 
 
 def _require_round(campaign: str, rounds: list[int], number: int | None) -> None:

@@ -33,6 +33,9 @@ def render(result: ReplayResult) -> str:
     console = Console(file=buffer, width=_WIDTH, force_terminal=False, color_system=None, highlight=False)
     console.print(_title(result))
     console.print(_compared(result))
+    if result.origin is not None:
+        console.print(f"its copies, as the log of campaign {escape(result.origin.campaign)}: {_verdict(result.origin)}")
+        console.print(_compared(result.origin))
     if result.first is not None:
         console.print(_side_by_side(result.first))
         for difference in result.differences[1 : _SHOWN + 1]:

@@ -1,7 +1,7 @@
 """What a replay found, as plain data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bat_events.replay.differences import Difference, Pending
 
@@ -60,6 +60,7 @@ class ReplayResult:
     ]  # public keys of receipts -> how many rollouts each signed; compare them with the workers'
     unknown_logic: Mapping[str, int]  # decider versions that are not here -> how many decisions they made
     log_only: bool = False  # asked to leave out what needs more than the open log
+    origin: "ReplayResult | None" = None  # of a fork: the replay of its copies, as the log that they were copied from
 
     @property
     def decisions(self) -> int:
@@ -68,7 +69,9 @@ class ReplayResult:
 
     @property
     def first(self) -> Difference | None:
-        """The earliest difference."""
+        """The earliest difference; of a fork one of its own events before one of its copies."""
+        if not self.differences and self.origin is not None:
+            return self.origin.first
         return self.differences[0] if self.differences else None
 
     @property
@@ -80,10 +83,11 @@ class ReplayResult:
     def exit_code(self) -> int:
         """0: nothing differs, and all was recomputed that can be (with `log_only`: that the log alone gives).
 
-        1: something differs. 2: a decider's version is not here. 3: nothing differs, and `not_recomputed` is not empty.
+        1: something differs. 2: a decider's version is not here. 3: nothing differs, and `not_recomputed` is not empty. Of a
+        fork the copies count too.
         """
-        if self.differences:
-            return 1
-        if self.unknown_logic:
-            return 2
-        return 3 if self.not_recomputed and not self.log_only else 0
+        codes = {1 if self.differences else 2 if self.unknown_logic else 0}
+        codes.add(3 if self.not_recomputed and not self.log_only else 0)
+        if self.origin is not None:
+            codes.add(replace(self.origin, log_only=self.log_only).exit_code)
+        return next((code for code in (1, 2, 3) if code in codes), 0)

@@ -18,6 +18,7 @@ from functools import partial
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import NEWEST, pinned_version
+from bat_events.domain.lineage import is_fork
 from bat_events.errors import BadEnvelope
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
@@ -110,6 +111,8 @@ class _Stream:
         control = [w for w in streams if w[0] == "campaign"]
         begun = {where: list(streams[where]) for where in control}
         self.campaign, started = self._find(source.name, campaign, [line for where in control for line in begun[where]])
+        if is_fork(self.campaign):
+            raise Mismatch("copies are compared apart from what followed them")
         if Imported(codec.decode(record) for record in source.imports()).holds(self.campaign):
             raise Mismatch("its offsets are not those that its cuts name")
         self._window = Window(self.campaign, started)

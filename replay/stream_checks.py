@@ -23,7 +23,7 @@ from bat_events.events.bank import (
     SynthesisRequested,
 )
 from bat_events.events.boundary import EvaluationReported
-from bat_events.events.campaign import CampaignStarted
+from bat_events.events.campaign import CampaignForked, CampaignStarted
 from bat_events.events.rollouts import (
     IsolationBreached,
     RewardScored,
@@ -68,6 +68,7 @@ class Window:
 
     def __init__(self, campaign: str, started: Fact) -> None:
         self.campaign, self.started = campaign, started
+        self.forks: tuple[CampaignForked, ...] = ()  # a fork is replayed in memory
         self.outcome: str | None = None
         event = started.event
         assert isinstance(event, CampaignStarted)

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from bat_events.codec import Fact
 from bat_events.deciders.interface import Decider
 from bat_events.deciders.versions import NEWEST, pinned_version
+from bat_events.domain.lineage import is_fork
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.plan import CampaignPlan
@@ -78,6 +79,10 @@ def what_if(source: Source, changes: Mapping[str, str], *, campaign: str | None 
     facts = facts_of(source, campaign, _TYPES, _TOPICS)
     started = next(fact for fact in facts if isinstance(fact.event, CampaignStarted))
     event: CampaignStarted = started.event  # type: ignore[assignment]
+    if is_fork(started.envelope.campaign):
+        raise ReplayError(
+            f"{started.envelope.campaign} is a fork, whose settings hold from a cut on: ask its origin, or fork it again"
+        )
     other = replace(started, event=event.model_copy(update={"plan": changed_plan(event.plan, changes)}))
     rounds, told, why = _compare(facts, other)
     return WhatIf(

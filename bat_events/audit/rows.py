@@ -48,6 +48,9 @@ EVENTS = pa.schema(
         *((name, _SECONDS if name == "call_s" else _REAL if name.endswith("_s") else _LONG) for name in _COST),
         ("body_bytes", _LONG),
         ("id_follows", _FLAG),
+        ("maker", _TEXT),
+        ("copied_from", _TEXT),
+        ("copied_offset", _LONG),
     ]
 )
 DUPLICATES = pa.schema(
@@ -123,6 +126,9 @@ def event_rows(pairs: Sequence[tuple[Record, Fact]]) -> Any:
         **{name: [getattr(cost, name) for cost in costs] for name in _COST},
         "body_bytes": [len(record.value) for record, _ in pairs],
         "id_follows": [_id_follows(fact) for _, fact in pairs],
+        "maker": [e.maker for e in envelopes],
+        "copied_from": [e.origin[-1].campaign if e.origin else None for e in envelopes],
+        "copied_offset": [e.origin[-1].offset if e.origin else None for e in envelopes],
     }
     return pa.Table.from_pydict(columns, schema=EVENTS)
 
@@ -130,7 +136,7 @@ def event_rows(pairs: Sequence[tuple[Record, Fact]]) -> Any:
 def _id_follows(fact: Fact) -> bool:
     e = fact.envelope
     try:
-        made = event_id(campaign=e.campaign, cause=e.cause, type_name=fact.event.type_name(), ordinal=e.ordinal)
+        made = event_id(campaign=e.maker, cause=e.cause, type_name=fact.event.type_name(), ordinal=e.ordinal)
     except ValueError:  # a campaign of two lines has no ids
         return False
     return e.id == made

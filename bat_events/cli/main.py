@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from bat_events import __version__
-from bat_events.cli import broker, campaign, demo, dlq, lag, log, read, rejudge, replay, sandbox
+from bat_events.cli import broker, campaign, demo, dlq, fork, lag, log, read, rejudge, replay, sandbox
 from bat_events.cli.common import bootstrap, environment, errors, make_context, out, say, settings_of
 from bat_events.errors import ConfigurationError
 
@@ -30,6 +30,7 @@ app.command("audit")(read.audit)
 app.command("lag")(lag.lag)
 app.command("replay")(replay.replay)
 app.command("rejudge")(rejudge.rejudge)
+app.command("fork")(fork.fork)
 
 
 @app.callback()

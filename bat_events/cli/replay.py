@@ -41,6 +41,10 @@ def replay(
     log_only: Annotated[
         bool, typer.Option("--log-only", help="leave out what needs evidence or held-out cells, and say so")
     ] = False,
+    origin: Annotated[
+        Path | None,
+        typer.Option(help="of a fork: hold its copies against this archive of the campaign it was forked from"),
+    ] = None,
     as_data: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
 ) -> None:
     """Run the deciders again at the recorded cuts, and compute every score again from the evidence that is there.
@@ -78,6 +82,8 @@ def replay(
             held = None if log_only else _heldout(settings, whole, asked=heldout)
             if held is not None:
                 result = replaying.with_heldout(result, source, held)
+            if origin is not None:
+                result = replaying.with_origin(result, whole, replaying.ArchiveReader(origin))
             text, code = replaying.to_json(result) if as_data else replaying.render(result), result.exit_code
     print(text, end="" if text.endswith("\n") else "\n")
     raise typer.Exit(code)

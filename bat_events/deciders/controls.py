@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from bat_events.deciders.in_force import plan_for, plan_in_force
 from bat_events.events.campaign import (
     CampaignCancelled,
+    CampaignForked,
     CampaignPaused,
     CampaignResumed,
     CampaignStarted,
@@ -22,7 +24,9 @@ class Controls:
     paused: bool = False
     cancelled_id: str | None = None
     upgrades: list[tuple[str, LogicUpgraded]] = field(default_factory=list)
+    forks: list[CampaignForked] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
+    _in_force: tuple[int, CampaignPlan] | None = field(default=None, compare=False)
 
     def apply(self, fact: Fact) -> None:
         """Fold a campaign event; others are ignored."""
@@ -39,14 +43,26 @@ class Controls:
         elif isinstance(event, LogicUpgraded):
             if fact.id not in self.history:
                 self.upgrades.append((fact.id, event))
+        elif isinstance(event, CampaignForked):
+            if fact.id not in self.history:
+                self.forks.append(event)
         else:
             return
         self.history.append(fact.id)
 
     @property
     def plan(self) -> CampaignPlan | None:
-        """The campaign's settings, once it is known to have begun."""
-        return self.started.plan if self.started else None
+        """The settings of all that is still to come, once the campaign is known to have begun."""
+        if self.started is None or not self.forks:
+            return self.started.plan if self.started else None
+        if self._in_force is None or self._in_force[0] != len(self.forks):
+            self._in_force = (len(self.forks), plan_in_force(self.started, self.forks))
+        return self._in_force[1]
+
+    def plan_for(self, number: int) -> CampaignPlan:
+        """The settings under which a round's report is decided on; the campaign has begun."""
+        assert self.started is not None
+        return plan_for(self.started, self.forks, number) if self.forks else self.started.plan
 
     @property
     def open(self) -> bool:

@@ -52,19 +52,19 @@ class Gate:
 
     def required(self) -> Sequence[Draft]:
         """A decision for every candidate whose report, and those of all rounds before, are there."""
-        plan = self._controls.plan
-        if plan is None:
+        if self._controls.plan is None:
             return []
         drafts: list[Draft] = []
         chain: _Chain | None = None
         number = 0
         while number in self._reports and number in self._candidates:
             report_id, report = self._reports[number]
+            gate = self._controls.plan_for(number).gate
             event: CheckpointPromoted | CheckpointHeld
             if chain is None:
-                event = _baseline(report, plan.gate.mode)
+                event = _baseline(report, gate.mode)
             else:
-                event = self._decision(number, report, chain, plan.gate.mode, plan.gate.max_stage_drop)
+                event = self._decision(number, report, chain, gate.mode, gate.max_stage_drop)
             chain = _follow(event, chain)
             drafts.append(
                 Draft(

@@ -55,7 +55,7 @@ class Teacher:
             return []
         drafts = [self._adoption(upgrade_id, upgrade) for upgrade_id, upgrade in self._controls.upgrades]
         for number, (decision_id, decision) in sorted(self._decisions.items()):
-            event = self._prescription(number, decision, plan)
+            event = self._prescription(number, decision, self._controls.plan_for(number))
             if event is not None and number < plan.rounds:
                 drafts.append(
                     Draft(

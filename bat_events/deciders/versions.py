@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from bat_events.deciders.bank import Bank
 from bat_events.deciders.gate import Gate
+from bat_events.deciders.in_force import pinned_rubric, pinned_version
 from bat_events.deciders.interface import Decider
 from bat_events.deciders.old.bank import BankV1
 from bat_events.deciders.old.planner import PlannerV1, PlannerV2
@@ -15,7 +16,20 @@ from bat_events.deciders.planner import Planner
 from bat_events.deciders.premises import Premises
 from bat_events.deciders.teacher import Teacher
 from bat_events.domain import rubric
-from bat_events.events.campaign import CampaignStarted, LogicVersion
+from bat_events.events.campaign import LogicVersion
+
+__all__ = [
+    "DECIDERS",
+    "NEWEST",
+    "OLD",
+    "TAKES_OVER",
+    "check_versions",
+    "newest_logic",
+    "pinned_rubric",
+    "pinned_version",
+    "refusal",
+    "versions_of",
+]
 
 NEWEST: tuple[type[Decider], ...] = (Bank, Gate, Planner, Teacher)
 """What a campaign that begins now pins."""
@@ -53,16 +67,6 @@ def refusal(in_force: int, name: str, version: int) -> str | None:
 def versions_of(name: str) -> tuple[type[Decider], ...]:
     """The versions of a decider that are here, newest first."""
     return tuple(kind for kind in (*NEWEST, *OLD) if kind.name == name)
-
-
-def pinned_version(started: CampaignStarted, name: str) -> int | None:
-    """The version of a decider that a campaign pins; None where it pins none."""
-    return next((part.version for part in started.logic if part.name == name), None)
-
-
-def pinned_rubric(started: CampaignStarted) -> int:
-    """The version of the rubric that a campaign pins: 1 where it pins none, as the first campaigns did."""
-    return pinned_version(started, rubric.NAME) or 1
 
 
 def newest_logic() -> tuple[LogicVersion, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bat_events.domain.balance import balanced_cycle
 from bat_events.domain.bank import SourceCell, cell_order
 from bat_events.domain.canonical import digest, shuffled
+from bat_events.domain.lineage import root
 from bat_events.domain.vocabulary import Focus, Outcome, Pool, Stage, Track
 
 
@@ -115,7 +116,7 @@ def plan_demand(
         raise ValueError(f"a round needs steps >= 0 and at least one track, not {steps} steps and {len(tracks)} tracks")
     mix = mix or PoolMix()
     order = [track for track in Track if track in tracks]
-    seed = (campaign, round, target)
+    seed = (root(campaign), round, target)
     others = shuffled([Focus(stage.value) for stage in Stage if stage is not target], *seed, "lanes")
     pools = [
         (Pool.S_TARGET, mix.target, _draws([Focus(target.value)], order, *seed, Pool.S_TARGET)),
@@ -175,7 +176,7 @@ def _stock(
             stock.setdefault(state.cell, []).append(state)
     for states in stock.values():
         # Popped from the end: least used first, and among those an order that no arrival order can change.
-        states.sort(key=lambda state: (-state.uses, digest(["pick", campaign, round, state.state])))
+        states.sort(key=lambda state: (-state.uses, digest(["pick", root(campaign), round, state.state])))
     return stock
 
 

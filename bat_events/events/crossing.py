@@ -9,11 +9,15 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from bat_events.domain.lineage import ancestors
 from bat_events.events.base import event_type
-from bat_events.events.envelope import ALLOWED_HEADERS, CONTENT_TYPE, Cost, parse_time
+from bat_events.events.envelope import ALLOWED_HEADERS, CONTENT_TYPE, Cost, format_origin, parse_origin, parse_time
 
 OPTIONAL_HEADERS = frozenset({"bat_round", "bat_cost", "traceparent"})
-BOUNDARY_HEADERS = ALLOWED_HEADERS - {"bat_cut"}
+COPY_HEADER = "bat_origin"
+"""On copies in a fork, beside the others: it names the campaigns that the fork's own id names, and offsets."""
+
+BOUNDARY_HEADERS = ALLOWED_HEADERS - {"bat_cut", COPY_HEADER}
 
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _FORMS: dict[str, re.Pattern[str]] = {
@@ -49,11 +53,23 @@ def crossing_faults(
 
 def header_fault(name: str, value: str, *, topic: str, writer: str, campaign: str) -> str | None:
     """Why a header may not cross on a topic with that writer, or None."""
+    if name == COPY_HEADER:
+        return None if _of_lineage(value, campaign) else "not places on logs of campaigns that this one descends from"
     if name not in BOUNDARY_HEADERS:
         return "not an allowed header"
     if name in ("ce_subject", "bat_campaign"):
         return None if value == campaign else "not the campaign"
     return None if _in_form(name, value, topic, writer) else "not in the form of this header"
+
+
+def _of_lineage(value: str, campaign: str) -> bool:
+    """Whether an origin names nothing but ancestors, down to the one that the campaign was forked from, and offsets."""
+    try:
+        places = parse_origin(value)
+    except (ValueError, ValidationError):
+        return False
+    names = [place.campaign for place in places]
+    return names == ancestors(campaign)[-len(names) :] and format_origin(places) == value
 
 
 def _in_form(name: str, value: str, topic: str, writer: str) -> bool:

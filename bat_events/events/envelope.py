@@ -35,8 +35,19 @@ class Cost(Record):
     call_s: Seq[Annotated[float, Field(ge=0)]] | None = None
 
 
+class Place(Record):
+    """Where an event stood on the log of a campaign that it was copied from; topic and partition are the same there."""
+
+    campaign: str
+    offset: NonNegative
+
+
 class Envelope(Record):
-    """The typed headers of one event. `cut` is set on decisions, `cost` on workers' events."""
+    """The typed headers of one event. `cut` is set on decisions, `cost` on workers' events.
+
+    `origin` is set on copies in a fork: every log that the event stood on before, its maker's first. A copy's id is the one
+    that its maker gave it, and its cut names offsets of its maker's log.
+    """
 
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     source: str
@@ -53,6 +64,12 @@ class Envelope(Record):
     traceparent: str | None = None
     cut: Cut | None = None
     cost: Cost | None = None
+    origin: Seq[Place] | None = None
+
+    @property
+    def maker(self) -> str:
+        """The campaign that the event's id derives from."""
+        return self.campaign if self.origin is None else self.origin[0].campaign
 
 
 _HEADERS = {
@@ -71,6 +88,7 @@ _HEADERS = {
     "traceparent": "traceparent",
     "bat_cut": "cut",
     "bat_cost": "cost",
+    "bat_origin": "origin",
 }
 _CONSTANT = {"ce_specversion": "1.0", "content-type": CONTENT_TYPE}
 ALLOWED_HEADERS = frozenset(_HEADERS) | frozenset(_CONSTANT)
@@ -124,6 +142,19 @@ def parse_cut(text: str) -> Cut:
     return cut
 
 
+def format_origin(places: Sequence[Place]) -> str:
+    """Places as compact JSON: [["campaign",17],["campaign~fork",12]]."""
+    return json.dumps([[place.campaign, place.offset] for place in places], separators=(",", ":"))
+
+
+def parse_origin(text: str) -> tuple[Place, ...]:
+    """The inverse of `format_origin`, strict. Raises ValueError."""
+    data = json.loads(text)
+    if not isinstance(data, list) or not data or any(not isinstance(pair, list) or len(pair) != 2 for pair in data):
+        raise ValueError("an origin is a list of pairs of campaign and offset")
+    return tuple(Place.model_validate({"campaign": name, "offset": offset}) for name, offset in data)
+
+
 def to_headers(envelope: Envelope) -> list[tuple[str, bytes]]:
     """Headers in a fixed order; fields that are None are left out."""
     headers = [(name, value.encode()) for name, value in _CONSTANT.items()]
@@ -139,6 +170,8 @@ def to_headers(envelope: Envelope) -> list[tuple[str, bytes]]:
             text = format_cut(value)
         elif field == "cost":
             text = value.model_dump_json(exclude_none=True)
+        elif field == "origin":
+            text = format_origin(value)
         else:
             text = str(value)
         headers.append((name, text.encode()))
@@ -205,6 +238,8 @@ def _values(found: Mapping[str, str]) -> dict[str, Any]:
                 values[field] = parse_cut(text)
             elif field == "cost":
                 values[field] = Cost.model_validate_json(text)
+            elif field == "origin":
+                values[field] = parse_origin(text)
             else:
                 values[field] = text
         except (ValueError, ValidationError) as error:

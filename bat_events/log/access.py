@@ -215,7 +215,7 @@ _DECLARED: tuple[Principal, ...] = (
     ),
     Principal(
         name=ADMIN,
-        does="creates topics, users and rules; publishes schemas; imports",
+        does="creates topics, users and rules; publishes schemas; imports; forks",
         kind="operator",
         reads=(SCHEMA_TOPIC, IMPORT_TOPIC),
         writes=(SCHEMA_TOPIC, IMPORT_TOPIC),

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from bat_events.artifacts import ArtifactStore
 from bat_events.codec import Codec, Fact
+from bat_events.deciders.in_force import plan_in_force, rubric_for
 from bat_events.errors import ConfigurationError, DecodeError, ImpossibleEvent, LogError
-from bat_events.events.campaign import CampaignStarted
+from bat_events.events.campaign import CampaignForked, CampaignStarted
 from bat_events.log.access import user_of
 from bat_events.log.admin import learn_schemas, list_topics
 from bat_events.log.cluster import Address, Cluster
@@ -118,15 +119,29 @@ class Context:
         return list(facts.values())
 
     def campaign(self, campaign: str) -> CampaignStarted:
-        """How a campaign began. Raises ImpossibleEvent when it did not: whatever belongs to it was true before its time."""
+        """How a campaign began; of a fork with the settings that are in force now.
+
+        Raises ImpossibleEvent when it did not begin: whatever belongs to it was true before its time.
+        """
+        started, forks = self._begun(campaign)
+        return started.model_copy(update={"plan": plan_in_force(started, forks)}) if forks else started
+
+    def rubric(self, campaign: str, number: int) -> int:
+        """The version of the rubric that rewards of a round are made by. Raises ImpossibleEvent as `campaign` does."""
+        return rubric_for(*self._begun(campaign), number)
+
+    def _begun(self, campaign: str) -> tuple[CampaignStarted, list[CampaignForked]]:
         if campaign not in self._campaigns:
             for fact in self.read_all("campaign"):
+                known = self._campaigns.get(fact.envelope.campaign)
                 if isinstance(fact.event, CampaignStarted):
-                    self._campaigns.setdefault(fact.envelope.campaign, fact.event)
+                    self._campaigns.setdefault(fact.envelope.campaign, (fact.event, []))
+                elif isinstance(fact.event, CampaignForked) and known is not None and fact.event not in known[1]:
+                    known[1].append(fact.event)
         if campaign not in self._campaigns:
             raise ImpossibleEvent(f"campaign {campaign} never began in namespace {self.settings.namespace}")
         return self._campaigns[campaign]
 
     @cached_property
-    def _campaigns(self) -> dict[str, CampaignStarted]:
+    def _campaigns(self) -> dict[str, tuple[CampaignStarted, list[CampaignForked]]]:
         return {}

@@ -8,6 +8,7 @@ exist yet. Steps of one pass:
   4. write decisions and consumed offsets in one transaction
 With a box for dead letters, records that are no events are parked by reference and what is behind them in their key waits;
 events that do not count by rule (deciders.premises) are recorded there, once. Without one such records halt the service.
+In a fork copies of own outputs are learnt as they come, and nothing is decided before the whole copy was read (service.forks).
 The machine does no I/O of its own: log, clock, executor and crash points are given.
 """
 
@@ -20,9 +21,11 @@ from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Draft
 from bat_events.errors import BatError, DecodeError, HandlerFailed
 from bat_events.events.envelope import Cut
+from bat_events.log.copies import is_copy
 from bat_events.log.interface import CrashPoint, Partition, ReactorLog, Record
 from bat_events.service.dead_letters import LOGIC, Cause, DeadLetterBox
 from bat_events.service.emit import outgoing
+from bat_events.service.forks import Copies
 from bat_events.service.lanes import Lanes
 from bat_events.service.rules import DeciderRules, Rules
 from bat_events.service.runtime import Clock, Executor, Retryable, RetryPolicy, Status, no_crash
@@ -66,6 +69,7 @@ class ReactorMachine:
         self._partitions = partitions
         self._retry = retry or RetryPolicy()
         self._input_topics = frozenset(rules.inputs)
+        self._copies = Copies((*rules.inputs, *rules.outputs))
         self._seen = _Seen(offsets={})
         self._ids: set[str] = set()
         self._existing: set[str] = set()
@@ -83,26 +87,33 @@ class ReactorMachine:
         if self._job is not None:
             return self._finish_job(timeout_s)
         self._go_on()
-        if self._dirty and self._decide():
+        copying = self._copies.waiting_for()
+        if copying is None and self._dirty and self._decide():
             return True
         batch = self._take(timeout_s)
         for record in batch:
             self._fold(record)
-        if self._lanes is not None and not batch:
+        if copying is not None:
+            self._status.say(copying)
+        elif self._lanes is not None and not batch:
             self._report(self._lanes)
             if self._lanes.drafts:
                 self._emit([])
                 self._say_waiting()
                 return True
-        self._dirty = bool(batch)
+        self._dirty = bool(batch) or copying is not None
         self._status.behind = self._dirty
-        return self._dirty
+        return bool(batch)
 
     def _take(self, timeout_s: float) -> list[Record]:
         if self._late:
             batch, self._late = self._late[:_BATCH], self._late[_BATCH:]
             return batch
-        return [r for r in self._log.poll(_BATCH, timeout_s) if r.topic in self._input_topics]
+        batch = self._log.poll(_BATCH, timeout_s)
+        for record in batch:
+            if record.topic not in self._input_topics and is_copy(record):
+                self._exists(record)
+        return [record for record in batch if record.topic in self._input_topics]
 
     def _recover(self, timeout_s: float) -> bool:
         if self._box is not None:
@@ -129,6 +140,7 @@ class ReactorMachine:
             if self._lanes is None:
                 raise
             return
+        self._copies.take(fact)
         self._existing.add(fact.id)
         self._rules.existing(fact)
 
@@ -137,6 +149,7 @@ class ReactorMachine:
         self._seen.offsets[record.place] = record.offset + 1
         self._status.events_in += 1
         if fact is not None:
+            self._copies.take(fact)
             self._apply(fact, record)
 
     def _apply(self, fact: Fact, record: Record | None) -> None:

@@ -68,6 +68,7 @@ class DeciderRules:
         self._campaigns: dict[str, Follower] = {}
         self._premises = Premises(self.inputs)
         self._by_premises: set[str] = set()  # campaigns that pin them
+        self._copied: dict[str, set[str]] = {}  # own outputs that were copied into a fork
 
     def version_of(self, campaign: str) -> int:
         """See Rules.version_of."""
@@ -81,7 +82,7 @@ class DeciderRules:
             if kind is None:
                 self._waiting.setdefault(campaign, []).append(fact)
                 return
-            self._campaigns[campaign] = follow(kind, campaign)
+            self._campaigns[campaign] = follow(kind, campaign, self._copied.setdefault(campaign, set()))
             if isinstance(fact.event, CampaignStarted) and pins(fact.event):
                 self._by_premises.add(campaign)
             for earlier in self._waiting.pop(campaign, ()):
@@ -122,10 +123,12 @@ class DeciderRules:
         return self._versions[version]
 
     def existing(self, fact: Fact) -> None:
-        """A decider needs no memory of its outputs: ids say which exist."""
+        """A decider needs no memory of its outputs: ids say which exist. In a fork it is told what was copied."""
+        if fact.envelope.origin is not None:
+            self._copied.setdefault(fact.envelope.campaign, set()).add(fact.id)
 
     def emitted(self, drafts: Sequence[Draft]) -> None:
-        """See `existing`."""
+        """See `existing`: only copies have other ids than those that a decider gives."""
 
     def next_work(self, exists: Callable[[str], bool]) -> Callable[[], Sequence[Draft]] | None:
         """See Rules.next_work. Each draft comes up once: what is not committed then is made again after a restart."""

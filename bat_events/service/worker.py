@@ -5,7 +5,8 @@ While an effect runs, the loop keeps the membership alive without taking records
 
 What cannot be taken further is parked by reference, in the transaction that moves the offset past it: records that are no
 events or cannot be true, work that fails however often it is tried, and what kills its process again and again. Later work
-of that key waits behind it; every other key goes on. Without a box for dead letters the service halts instead.
+of that key waits behind it; every other key goes on. Without a box for dead letters the service halts instead. Copies in a fork
+are passed over: what came of them was copied too, or is asked for again (events.campaign.CampaignForked).
 """
 
 from collections import deque
@@ -103,11 +104,14 @@ class WorkerMachine:
             self._receive(record, self._box)
             return True
         fact = self._codec.decode(record)
-        if not self._handler.wants(fact):
+        if not self._wants(fact):
             self._passed[record.place] = record.offset + 1
         else:
             self._begin(_Work(record=record, fact=fact, letter=None))
         return True
+
+    def _wants(self, fact: Fact) -> bool:
+        return fact.envelope.origin is None and self._handler.wants(fact)
 
     def _idle(self) -> None:
         self._gain()  # what was passed over before a partition went and came back counts no more
@@ -146,7 +150,7 @@ class WorkerMachine:
         reason = self._possible(fact)
         if reason is not None:
             self._park(record, Cause.IMPOSSIBLE, reason, fact=fact, letter=letter)
-        elif not self._handler.wants(fact):
+        elif not self._wants(fact):
             self._emit(_Work(record=record, fact=fact, letter=letter), [])
         else:
             self._begin(_Work(record=record, fact=fact, letter=letter))
@@ -172,7 +176,7 @@ class WorkerMachine:
         except DecodeError as error:
             self._park(record, cause_of(error), str(error))
             return
-        if not self._handler.wants(fact):
+        if not self._wants(fact):
             self._passed[record.place] = record.offset + 1
             return
         reason = self._possible(fact)

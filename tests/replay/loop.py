@@ -91,7 +91,7 @@ class Store:
                 key=out.key,
                 value=out.value,
                 headers=out.headers,
-                timestamp_ms=0,
+                timestamp_ms=out.timestamp_ms or 0,
             )
             self.records.setdefault(where, []).append(record)
         for where in touched:
@@ -167,6 +167,7 @@ class Loop:
         pins: Sequence[type[Decider]] = NEWEST,
         poison: Poison | None = None,
         workers: Mapping[str, tuple[str, int, Handle]] = WORKERS,
+        store: Store | None = None,
     ) -> None:
         self._poison, self._workers = poison, workers
         self._rng = random.Random(seed)
@@ -176,7 +177,7 @@ class Loop:
         self._plan, self._campaign, self._restarts = plan, campaign, restarts
         self._controls = dict(controls or {})  # number of records on the log -> what an operator then says
         self._codec = Codec()
-        self.store = Store()
+        self.store = store or Store()
         self._pins = pins  # each service has every version, as in production; the campaign says which one decides
         self._rules: dict[str, Callable[[], Rules]] = {kind.name: self._decider(kind.name) for kind in pins}
         self._rules["trainer"] = lambda: StatingTrainer()
@@ -199,7 +200,10 @@ class Loop:
         )
         draft = Draft(event=started, campaign=self._campaign, cause=ROOT_CAUSE, ordinal=0, key=self._campaign)
         self._publish("campaign", 1, [draft])
-        last = draft
+        return self.go_on(draft, records=records)
+
+    def go_on(self, last: Draft, *, records: int | None = None) -> list[Record]:
+        """As `run`, of a campaign that has begun; what an operator says is caused by `last`."""
         actors = [*self._machines, *self._workers]
         idle = 0
         while idle < 3 * len(actors):
@@ -243,7 +247,8 @@ class Loop:
             fact = self._codec.decode(record)
         except DecodeError:  # the workers' own parking is tried elsewhere
             return True
-        drafts = [] if impossible(fact) else handle(fact, self._plan)
+        copied = fact.envelope.origin is not None
+        drafts = [] if copied or impossible(fact) else handle(fact, self._plan)
         self._publish(name, version, drafts)
         return True
 

@@ -14,6 +14,7 @@ from bat_events.deciders.report import make_report
 from bat_events.domain.canonical import digest, seed63
 from bat_events.domain.evaluation import Cell
 from bat_events.domain.grouping import group_advantages, rollout_id, zero_variance
+from bat_events.domain.lineage import root
 from bat_events.domain.receipts import chain_start
 from bat_events.domain.rubric import NEWEST, Call, execution_cap
 from bat_events.domain.scoring import stage_score
@@ -355,7 +356,7 @@ class StatingTrainer:
     @staticmethod
     def _cold_start(state: TrainerState) -> list[Draft]:
         assert state.started_id is not None
-        checkpoint = digest(["weights", state.campaign, 0, 0])
+        checkpoint = digest(["weights", root(state.campaign), 0, 0])
         done = ColdStartCompleted(
             checkpoint=checkpoint,
             corpus=digest("corpus"),
@@ -417,7 +418,7 @@ def _step(state: TrainerState, number: int, step: PlannedStep) -> TrainingStepCo
         round=number,
         step=step.step,
         attempt=0,
-        weights=digest(["weights", state.campaign, number, step.step + 1]),
+        weights=digest(["weights", root(state.campaign), number, step.step + 1]),
         groups=tuple(groups),
         reward=sum(everything) / len(everything),
         zero_variance=sum(zero_variance([row.reward for row in g.rollouts]) for g in groups) / len(groups),

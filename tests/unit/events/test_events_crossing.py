@@ -11,7 +11,7 @@ from bat_events.codec import Codec
 from bat_events.deciders.interface import Draft
 from bat_events.errors import LogError
 from bat_events.events.boundary import EvaluationReported
-from bat_events.events.crossing import BOUNDARY_HEADERS, OPTIONAL_HEADERS, crossing_faults
+from bat_events.events.crossing import BOUNDARY_HEADERS, COPY_HEADER, OPTIONAL_HEADERS, crossing_faults, header_fault
 from bat_events.events.envelope import ALLOWED_HEADERS, Cost
 from bat_events.log.interface import Outgoing
 from bat_events.service.emit import new_traceparent, outgoing
@@ -53,7 +53,7 @@ def test_a_reports_key_is_its_campaign_and_its_headers_are_the_allowed_ones() ->
     assert made.key == b"c1"
     names = [name for name, _ in made.headers]
     assert sorted(names) == sorted(BOUNDARY_HEADERS)
-    assert {"bat_cut"} == ALLOWED_HEADERS - BOUNDARY_HEADERS
+    assert {"bat_cut", COPY_HEADER} == ALLOWED_HEADERS - BOUNDARY_HEADERS
     bare = written(sample(EvaluationReported))
     assert {name for name, _ in bare.headers} >= BOUNDARY_HEADERS - OPTIONAL_HEADERS
     assert crossing_faults(made.key, made.headers, **HERE) == crossing_faults(bare.key, bare.headers, **HERE) == []
@@ -139,6 +139,25 @@ def test_a_missing_header_and_one_that_stands_there_twice_are_faults() -> None:
     kept = [(name, value) for name, value in made.headers if name != "bat_digest"]
     assert crossing_faults(made.key, kept, **HERE) == ["header bat_digest is missing"]
     assert crossing_faults(made.key, [*made.headers, made.headers[2]], **HERE) == ["header ce_id stands there twice"]
+
+
+@pytest.mark.parametrize(
+    ("text", "campaign", "may"),
+    [
+        ('[["c1",17]]', "c1~a", True),
+        ('[["c1",17],["c1~a",3]]', "c1~a~b", True),
+        ('[["c1~a",3]]', "c1~a~b", True),
+        ('[["c1",17]]', "c1", False),
+        ('[["c1",17]]', "c1~a~b", False),
+        ('[["gold",17]]', "c1~a", False),
+        ('[["c1", 17]]', "c1~a", False),
+        ('[["c1",17,"gold"]]', "c1~a", False),
+        ('[["c1",-1]]', "c1~a", False),
+        ("[]", "c1~a", False),
+    ],
+)
+def test_a_copy_names_the_campaigns_of_its_forks_id_and_offsets_alone(text: str, campaign: str, may: bool) -> None:
+    assert (header_fault("bat_origin", text, **(HERE | {"campaign": campaign})) is None) is may
 
 
 def test_the_writer_refuses_what_may_not_cross() -> None:

@@ -16,14 +16,17 @@ CREATE TABLE events (
     body_digest VARCHAR, schema_digest VARCHAR, traceparent VARCHAR, cut JSON,
     wall_s DOUBLE, device_s DOUBLE, sandbox_s DOUBLE, tokens_in BIGINT, tokens_out BIGINT, bytes_out BIGINT,
     call_s DOUBLE[],
-    body_bytes BIGINT, id_follows BOOLEAN
+    body_bytes BIGINT, id_follows BOOLEAN,
+    maker VARCHAR, copied_from VARCHAR, copied_offset BIGINT
 );
 COMMENT ON TABLE events IS 'The envelope of every event, once per id: the first committed one.';
 COMMENT ON COLUMN events.time IS 'ce_time: a decision carries its newest input''s time';
 COMMENT ON COLUMN events.log_time IS 'when the log took it';
 COMMENT ON COLUMN events.wall_s IS 'seconds; NULL where it was not measured, as all cost columns';
 COMMENT ON COLUMN events.call_s IS 'seconds of each call of a rollout, in the order of its receipts';
-COMMENT ON COLUMN events.id_follows IS 'whether the id is the one that campaign, cause, type and ordinal give';
+COMMENT ON COLUMN events.id_follows IS 'whether the id is the one that maker, cause, type and ordinal give';
+COMMENT ON COLUMN events.maker IS 'the campaign that made it: another than campaign for a copy in a fork';
+COMMENT ON COLUMN events.copied_from IS 'the campaign whose log a copy was taken from, and its offset there (same topic and partition); NULL for own events';
 
 CREATE TABLE duplicates (
     id VARCHAR, type VARCHAR, topic VARCHAR, "partition" INTEGER, "offset" BIGINT, campaign VARCHAR, time TIMESTAMP,
