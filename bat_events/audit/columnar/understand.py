@@ -180,6 +180,9 @@ class Understood:
             **{name: array.take(take) for name, array in self._cost.items()},
             "body_bytes": pa.array((columns.body_end - columns.body_start)[rows]),
             "id_follows": pa.array(self._id_follows(rows)),
+            "maker": self._by_name("bat_campaign", rows),  # a copy has a header that makes it the codec's
+            "copied_from": pa.nulls(len(rows), pa.string()),
+            "copied_offset": pa.nulls(len(rows), pa.int64()),
         }
         return pa.Table.from_arrays([arrays[name] for name in EVENTS.names], schema=EVENTS)
 
