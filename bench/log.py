@@ -13,6 +13,7 @@ import itertools
 import json
 import random
 import statistics
+import sys
 import tempfile
 import time
 import uuid
@@ -235,7 +236,7 @@ def main() -> None:
     parser.add_argument("--bootstrap")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    sheet, console, found = Sheet(), Console(), {}
+    sheet, console, found = Sheet(), Console(width=None if sys.stdout.isatty() else 150), {}
     with broker(options.bootstrap) as address:
         size = paths(address, options.events, options.repeats, sheet)
         loops(address, options.events, max(1, options.repeats * 3 // 5), sheet)
