@@ -29,6 +29,10 @@ class FencedError(LogError):
     """Another instance of this service took over: stop at once, nothing of this transaction was kept."""
 
 
+class Rebalanced(LogError):
+    """Partitions of a consumer group were given to another member meanwhile: its work stands, ours is dropped."""
+
+
 class DecodeError(LogError):
     """A record is not an event. `where` is topic, partition and offset.
 

@@ -218,6 +218,16 @@ class ServiceSettings(_Part):
     )
 
 
+class MetricsSettings(_Part):
+    """What Prometheus can scrape (docs/scaling.md): numbers only, also of the held-out plane."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        default=0,
+        description="where GET /metrics answers: a lone service for itself, a supervisor for all its own; 0: off",
+    )
+    host: str = Field(default="127.0.0.1", description="the address that it listens on; 0.0.0.0: every one")
+
+
 class Settings(BaseSettings):
     """The tree. `bat-events settings` prints it."""
 
@@ -231,6 +241,7 @@ class Settings(BaseSettings):
     namespace: str = Field(default="bat", description="topic prefix; one open campaign at a time in each")
     kafka: KafkaSettings = KafkaSettings()
     service: ServiceSettings = ServiceSettings()
+    metrics: MetricsSettings = MetricsSettings()
     sandbox: SandboxSettings = SandboxSettings()
     training: TrainingDevice = TrainingDevice()
     evaluation: EvaluationSettings = EvaluationSettings()

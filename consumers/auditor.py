@@ -22,6 +22,7 @@ from bat_events.log.admin import learn_schemas
 from bat_events.log.interface import CrashPoint, LogReader, Partition, Record
 from bat_events.log.kafka import KafkaReader
 from bat_events.service.context import Context
+from bat_events.service.metrics_log import metered
 from bat_events.service.runtime import Status, SystemClock, no_crash
 from bat_events.service.services import Service
 
@@ -196,9 +197,9 @@ def build(context: Context, *, heldout: bool = False) -> Service:
     machine = AuditMachine(
         file=file,
         materialiser=materialiser,
-        reader=reader,
+        reader=metered(reader, context.metrics, context.status.service),
         status=context.status,
-        read_from=read_from,
+        read_from=lambda start: metered(read_from(start), context.metrics, context.status.service),
         asked=server.asked_to_take_over,
     )
     closers[closers.index(opened)] = machine.close  # the reader may be another one by then

@@ -18,7 +18,7 @@ from bat_events.codec import Codec, Fact
 from bat_events.consumers.seal_state import Ending, Seal, SealState, seal_type
 from bat_events.deciders.interface import Draft
 from bat_events.domain.sealing import content_bytes
-from bat_events.errors import LogError
+from bat_events.errors import DecodeError, LogError
 from bat_events.events.ids import event_id
 from bat_events.events.rounds import CampaignFinished, RoundCompleted
 from bat_events.events.seals import HeldoutRoundSealed, RoundSealed
@@ -29,6 +29,7 @@ from bat_events.log.kafka import KafkaReactorLog
 from bat_events.log.topics import IMPORT_TOPIC
 from bat_events.service.context import Context
 from bat_events.service.emit import outgoing
+from bat_events.service.metrics_log import metered
 from bat_events.service.runtime import Clock, Status, SystemClock, no_crash
 from bat_events.service.services import Service
 
@@ -86,7 +87,7 @@ class NotaryMachine:
         self._unnoted = {fact.id: fact for fact in seals if fact.id not in noted}
 
     def step(self, timeout_s: float) -> bool:
-        """One pass. Raises the log's errors, DecodeError for an undecodable end of a round."""
+        """One pass. Raises the log's errors. A record that is no event ends no round."""
         if self._due and self._everything_read():
             self._make(self._due.pop(0))
             self._ends = None
@@ -109,7 +110,17 @@ class NotaryMachine:
         if record.topic == "round" and any(
             name == "ce_type" and value.startswith(_ENDS) for name, value in record.headers
         ):
-            self._end(self._codec.decode(record), record.timestamp_ms)
+            fact = self._decoded(record)
+            if fact is not None:
+                self._end(fact, record.timestamp_ms)
+
+    def _decoded(self, record: Record) -> Fact | None:
+        """The event of a record; None for what is no event, whatever its headers say: it is sealed as it is, and ends nothing."""
+        try:
+            return self._codec.decode(record)
+        except DecodeError as error:
+            self._status.say(f"passed over: {error}")
+            return None
 
     def _end(self, fact: Fact, timestamp_ms: int) -> None:
         campaign = fact.envelope.campaign
@@ -191,8 +202,8 @@ class NotaryMachine:
 
     def _note_later(self, record: Record) -> None:
         """A crash between a seal's transaction and the heads file leaves a seal that is noted now, and says so."""
-        fact = self._codec.decode(record)
-        if self._unnoted.pop(fact.id, None) is not None:
+        fact = self._decoded(record)
+        if fact is not None and self._unnoted.pop(fact.id, None) is not None:
             assert isinstance(fact.event, RoundSealed | HeldoutRoundSealed)
             content = content_bytes(record.key, record.value, record.headers, record.timestamp_ms)
             append_heads(self._heads, [self._head(fact.envelope.campaign, fact.id, fact.event, content, "later")])
@@ -206,7 +217,7 @@ def build(context: Context, *, heldout: bool = False) -> Service:
         bootstrap=context.bootstrap, namespace=context.settings.namespace, service=name, topics=topics
     )
     machine = NotaryMachine(
-        log=log,
+        log=metered(log, context.metrics, name),
         seals=context.read_all(seal_type(heldout=heldout).TOPIC),
         codec=context.codec,
         clock=SystemClock(),

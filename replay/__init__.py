@@ -7,10 +7,11 @@ half of the log, and a test holds it to that.
 from bat_events.replay.archive import ArchiveSource, write_archive
 from bat_events.replay.archive_format import ArchiveError
 from bat_events.replay.archive_reader import Archived, ArchiveReader
-from bat_events.replay.heldout import with_heldout
+from bat_events.replay.heldout import KafkaHeldout, with_heldout
 from bat_events.replay.replayer import replay_campaign
 from bat_events.replay.report import render, to_json
 from bat_events.replay.result import ReplayResult
+from bat_events.replay.scores import Score, ScoreOf
 from bat_events.replay.source import KafkaSource, OtherRecord, ReplayError, Source
 from bat_events.replay.timeline import Timeline, timeline, timeline_json, timeline_table
 from bat_events.replay.until import Until
@@ -22,10 +23,13 @@ __all__ = [
     "ArchiveReader",
     "ArchiveSource",
     "Archived",
+    "KafkaHeldout",
     "KafkaSource",
     "OtherRecord",
     "ReplayError",
     "ReplayResult",
+    "Score",
+    "ScoreOf",
     "Source",
     "Timeline",
     "Until",

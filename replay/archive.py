@@ -119,6 +119,16 @@ class ArchiveSource:
         if any(part.offset_judged < part.offset_end for part in manifest.partitions):
             self.judged = {(part.topic, part.partition): part.offset_judged for part in manifest.partitions}
 
+    @property
+    def holds_heldout(self) -> bool:
+        """Whether it was exported with held-out topics."""
+        return self._reader is not None and self._reader.manifest.heldout == "included"
+
+    @property
+    def holds_evidence(self) -> bool:
+        """Whether it was exported with the training plane's artefacts."""
+        return self._reader is not None and any(e.plane == "training" for e in self._reader.manifest.evidence)
+
     def schemas(self) -> Sequence[bytes]:
         """See Source.schemas."""
         if self._reader is not None:

@@ -5,6 +5,7 @@ and returns a result; it writes nothing, and two replays of one log give equal r
 """
 
 from collections import Counter
+from dataclasses import replace
 
 from bat_events import __version__
 from bat_events.errors import DecodeError
@@ -17,7 +18,8 @@ from bat_events.replay.identity import check_identity
 from bat_events.replay.index import Index, load
 from bat_events.replay.practice import check_practice
 from bat_events.replay.receipts import check_receipts
-from bat_events.replay.result import CheckResult, DeciderResult, NotRecomputed, ReplayResult
+from bat_events.replay.result import REPORTS, CheckResult, DeciderResult, NotRecomputed, ReplayResult
+from bat_events.replay.scores import ScoreOf, Scores, check_scores
 from bat_events.replay.source import ReplayError, Source
 from bat_events.replay.stream import Judge, stream
 from bat_events.replay.stream_walk import Mismatch
@@ -25,40 +27,49 @@ from bat_events.replay.stream_walk import Mismatch
 _TAKEN = (
     ("RolloutCompleted", "sampled turns, token ids and log-probabilities", "sampling is an effect"),
     ("RolloutFailed", "failed rollouts", "an infrastructure fault is taken as recorded"),
-    (
-        "RewardScored",
-        "rubric items",
-        "they come from evidence artefacts, which replay does not read; their proofs and the caps are checked by receipts",
-    ),
     ("RewardWithheld", "withheld rewards", "why a rollout could not be scored is taken as recorded"),
-    ("StateSynthesized", "bodies of practice states", "building a state needs the benchmark"),
-    ("SynthesisFailed", "failed syntheses", "building a state needs the benchmark"),
-    ("LeakageVerdict", "results of leakage checks", "they come from artefacts and keyed fingerprints"),
+    ("RewardShadowed", "shadowed rewards", "what a model said is taken as recorded: none is asked again"),
+    ("StateSynthesized", "bodies of practice states", "building a state is an effect"),
+    ("SynthesisFailed", "failed syntheses", "building a state is an effect"),
+    ("LeakageVerdict", "results of leakage checks", "they were made with a key that only the leakage gate has"),
     ("ColdStartCompleted", "cold start", "training is an effect"),
     ("TrainingStepCompleted", "weights, losses and health of training steps", "training is an effect"),
     ("CheckpointProduced", "candidates", "training is an effect"),
     ("TrainingFailed", "failures of training", "training is an effect"),
     ("TrainingRewound", "rewinds of training", "training is an effect"),
-    ("EvaluationReported", "track and stage means, failures, paired intervals", "held-out cells are not read"),
-    ("HeldoutFingerprintsPublished", "fingerprints", "held-out texts are not read"),
+    ("HeldoutFingerprintsPublished", "fingerprints", "no held-out text is read"),
 )
+"""What no replay recomputes, whatever it is given."""
 
 
-def replay_campaign(source: Source, *, campaign: str | None = None, round: int | None = None) -> ReplayResult:
+def replay_campaign(
+    source: Source,
+    *,
+    campaign: str | None = None,
+    round: int | None = None,
+    score_of: ScoreOf | None = None,
+    log_only: bool = False,
+) -> ReplayResult:
     """Replay one campaign of a source, or one round of it; `campaign` may be None where the log holds exactly one.
+
+    `score_of` scores rollouts again from evidence (see scores), `with_heldout` makes reports again. What then was not recomputed
+    is listed, and the result's code is 3, unless `log_only` says that no more than the log was to be asked.
 
     The log is read once, streaming. Where it is not what its rules and facts give, or holds dead letters, it is read again, in
     memory, to say what differs. Raises ReplayError where the campaign or round is not there, LogError where the log cannot be
     read, and DecodeError naming topic, partition and offset of a record that is no event and that no service has parked.
     """
     try:
-        return _streamed(source, campaign, round)
+        result = _streamed(source, campaign, round, score_of)
     except (Mismatch, DecodeError):  # what is no event is told there, in the order of topics
-        return replay_in_memory(source, campaign=campaign, round=round)
+        result = replay_in_memory(source, campaign=campaign, round=round, score_of=score_of)
+    return replace(result, log_only=log_only)
 
 
-def _streamed(source: Source, campaign: str | None, round_: int | None) -> ReplayResult:
-    found = stream(source, campaign, round_, judge_of(source))
+def _streamed(
+    source: Source, campaign: str | None, round_: int | None, score_of: ScoreOf | None = None
+) -> ReplayResult:
+    found = stream(source, campaign, round_, judge_of(source), score_of)
     _require_round(found.campaign, sorted(found.rounds), round_)
     pending = tuple(
         Pending(logic=logic, type=draft.event.ce_type(), id=draft.id, round=draft.round)
@@ -84,7 +95,8 @@ def _streamed(source: Source, campaign: str | None, round_: int | None) -> Repla
         checks=tuple(CheckResult(name=name, checked=count, holds=count) for name, count in found.checks.items()),
         differences=(),
         pending=tuple(p for p in pending if _in_round(p.round, round_)),
-        not_recomputed=_taken(found.counts),
+        not_recomputed=(*found.lacking, *_reports(found.counts)),
+        taken=tuple(_taken(found.counts)),
         signers=found.signers,
         unknown_logic={},
     )
@@ -98,7 +110,9 @@ def judge_of(source: Source) -> Judge:
     return lambda line: line.offset < judged[(line.topic, line.partition)]
 
 
-def replay_in_memory(source: Source, *, campaign: str | None = None, round: int | None = None) -> ReplayResult:
+def replay_in_memory(
+    source: Source, *, campaign: str | None = None, round: int | None = None, score_of: ScoreOf | None = None
+) -> ReplayResult:
     """As `replay_campaign`, with every event in memory and everything that differs named."""
     index = load(source, campaign)
     rounds = sorted({f.envelope.round for f in index.facts() if f.envelope.round is not None})
@@ -107,11 +121,14 @@ def replay_in_memory(source: Source, *, campaign: str | None = None, round: int 
     check_identity(index, findings)
     check_practice(index, findings)
     signers = check_receipts(index, findings)
+    scores = Scores(score_of, index.started)
+    check_scores(index, findings, scores)
     check_evaluation(index, findings)
     walks = walk_all(index)
     differences = [d for walk in walks for d in walk.differences if _in_round(d.round, round)] + findings.differences
     started = index.started.event
     assert isinstance(started, CampaignStarted)
+    counts = Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact))
     unknown = {logic: sum(findings.wants(fact) for fact in facts) for logic, facts in unknown_logic(index).items()}
     return ReplayResult(
         source=index.source,
@@ -127,7 +144,8 @@ def replay_in_memory(source: Source, *, campaign: str | None = None, round: int 
         checks=findings.results(),
         differences=tuple(sorted(differences, key=_order)),
         pending=tuple(p for walk in walks for p in walk.pending if _in_round(p.round, round)),
-        not_recomputed=_not_recomputed(index, findings),
+        not_recomputed=(*scores.lacking(), *_reports(counts)),
+        taken=(*_taken(counts), *_left_out(index)),
         signers=signers,
         unknown_logic={logic: count for logic, count in unknown.items() if count},
     )
@@ -158,17 +176,22 @@ def _order(difference: Difference) -> tuple[str, str, str, str, str]:
     return (difference.time, difference.at or "", difference.id, difference.kind, difference.field)
 
 
-def _not_recomputed(index: Index, findings: Findings) -> tuple[NotRecomputed, ...]:
-    counts = Counter(fact.event.type_name() for fact in index.facts() if findings.wants(fact))
-    found = list(_taken(counts))
-    for what, count, why in (
+def _taken(counts: Counter[str]) -> list[NotRecomputed]:
+    return [NotRecomputed(what=what, count=counts[name], why=why) for name, what, why in _TAKEN if counts[name]]
+
+
+def _reports(counts: Counter[str]) -> list[NotRecomputed]:
+    count = counts["EvaluationReported"]
+    return (
+        [NotRecomputed(what=REPORTS, count=count, why="no held-out cells were handed to replay (--heldout)")]
+        if count
+        else []
+    )
+
+
+def _left_out(index: Index) -> list[NotRecomputed]:
+    found = (
         ("records that are no events", index.strays, "services parked them: see `bat-events dlq list`"),
         ("events that do not count", sum(map(index.ignores, index.facts())), "dead letters say so"),
-    ):
-        if count:
-            found.append(NotRecomputed(what=what, count=count, why=why))
-    return tuple(found)
-
-
-def _taken(counts: Counter[str]) -> tuple[NotRecomputed, ...]:
-    return tuple(NotRecomputed(what=what, count=counts[name], why=why) for name, what, why in _TAKEN if counts[name])
+    )
+    return [NotRecomputed(what=what, count=count, why=why) for what, count, why in found if count]

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,9 +12,9 @@ from rich.table import Table
 
 from bat_events.domain.canonical import canonical_json
 from bat_events.replay.differences import Difference, Json
-from bat_events.replay.result import ReplayResult
+from bat_events.replay.result import NotRecomputed, ReplayResult
 
-JSON_VERSION = 1
+JSON_VERSION = 2
 _SHOWN = 10  # further differences listed by one line each
 _WIDTH = 120
 
@@ -47,9 +48,11 @@ def render(result: ReplayResult) -> str:
         console.print(f"{len(result.pending)} decisions are due that their deciders had not come to:")
         for pending in result.pending[:_SHOWN]:
             console.print(f"  {pending.type} {pending.id} by {pending.logic}")
+    if result.taken:
+        console.print(_listed("recorded, and recomputed by no replay", result.taken))
     if result.not_recomputed:
-        console.print(_taken(result))
-    console.print(_verdict(result))
+        console.print(_listed("NOT recomputed, and could be", result.not_recomputed))
+    console.print(escape(_verdict(result)))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
@@ -87,13 +90,13 @@ def _side_by_side(first: Difference) -> Table:
     return table
 
 
-def _taken(result: ReplayResult) -> Table:
+def _listed(title: str, parts: Sequence[NotRecomputed]) -> Table:
     table = Table(box=None, pad_edge=False)
-    table.add_column("not recomputed")
+    table.add_column(title)
     table.add_column("events", justify="right")
     table.add_column("because")
-    for part in result.not_recomputed:
-        table.add_row(part.what, f"{part.count:,}", part.why)
+    for part in parts:
+        table.add_row(part.what, f"{part.count:,}", escape(part.why))
     return table
 
 
@@ -113,6 +116,9 @@ def _verdict(result: ReplayResult) -> str:
         return f"{len(result.differences)} differences: this log is not what its rules and facts give"
     if result.unknown_logic:
         return "not replayed in full: a decider version is missing here"
-    if result.incomplete:
-        return f"all {result.decisions:,} decisions reproduced; {result.incomplete} reports could not be recomputed"
-    return f"all {result.decisions:,} decisions reproduced"
+    found = f"all {result.decisions:,} decisions reproduced"
+    if not result.not_recomputed:
+        return f"{found}, and every score recomputed"
+    if result.log_only:
+        return f"{found}; only the log was asked (--log-only): no score was recomputed from evidence or held-out cells"
+    return f"{found}, but not every score recomputed: see above (exit 3)"

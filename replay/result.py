@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from bat_events.replay.differences import Difference, Pending
 
+REPORTS = "track, stage and Overall scores against held-out cells"
+"""The check of reports that needs a right to held-out cells (heldout.py)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeciderResult:
@@ -26,7 +29,7 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class NotRecomputed:
-    """What was taken as recorded, and why it cannot be recomputed here."""
+    """What was taken as recorded, and why."""
 
     what: str
     count: int
@@ -50,12 +53,13 @@ class ReplayResult:
     checks: tuple[CheckResult, ...]
     differences: tuple[Difference, ...]
     pending: tuple[Pending, ...]
-    not_recomputed: tuple[NotRecomputed, ...]
+    not_recomputed: tuple[NotRecomputed, ...]  # what replay recomputes where it has the evidence, and could not here
+    taken: tuple[NotRecomputed, ...]  # what replay recomputes never: the work of workers, and what was parked
     signers: Mapping[
         str, int
     ]  # public keys of receipts -> how many rollouts each signed; compare them with the workers'
     unknown_logic: Mapping[str, int]  # decider versions that are not here -> how many decisions they made
-    incomplete: int = 0  # events that were to be recomputed from held-out cells, and whose cells are not there
+    log_only: bool = False  # asked to leave out what needs more than the open log
 
     @property
     def decisions(self) -> int:
@@ -68,13 +72,18 @@ class ReplayResult:
         return self.differences[0] if self.differences else None
 
     @property
-    def exit_code(self) -> int:
-        """0: every recorded decision is reproduced. 1: something differs. 2: a decider's version is not here.
+    def reproduced(self) -> bool:
+        """Whether nothing differs of what was recomputed, and every decider version was here."""
+        return not self.differences and not self.unknown_logic
 
-        3: nothing differs, and something that was to be recomputed could not be.
+    @property
+    def exit_code(self) -> int:
+        """0: nothing differs, and all was recomputed that can be (with `log_only`: that the log alone gives).
+
+        1: something differs. 2: a decider's version is not here. 3: nothing differs, and `not_recomputed` is not empty.
         """
         if self.differences:
             return 1
         if self.unknown_logic:
             return 2
-        return 3 if self.incomplete else 0
+        return 3 if self.not_recomputed and not self.log_only else 0

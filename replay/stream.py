@@ -10,29 +10,27 @@ remains its id. A log that any of this cannot follow is read again, in memory, b
 
 import gc
 import hashlib
-import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
-
-import fastavro
 
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import NEWEST, pinned_version
 from bat_events.errors import BadEnvelope
-from bat_events.events.avro import from_avro
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.ids import ROOT_CAUSE
+from bat_events.events.wire_reader import Reader, reader_of
 from bat_events.log.interface import Partition
 from bat_events.replay.ids import IdSet
 from bat_events.replay.imported import Imported
 from bat_events.replay.index import LETTERS, started_among
 from bat_events.replay.lines import OTHER, Line, Positions, lines_of, order_of
 from bat_events.replay.registry import DECIDERS
+from bat_events.replay.result import NotRecomputed
+from bat_events.replay.scores import ScoreOf, Scores
 from bat_events.replay.source import Source
 from bat_events.replay.stream_checks import Checks, Window
 from bat_events.replay.stream_walk import Mismatch, StreamWalker, fact_of
@@ -43,16 +41,6 @@ _ENDLESS = 1 << 63
 
 Judge = Callable[[Line], bool]
 """Whether a record is compared; once it is not, none after it in its partition is."""
-
-
-@dataclass(slots=True, frozen=True)
-class _Decoder:
-    """What the codec does with bodies of one schema, laid ready."""
-
-    topic: str
-    schema: Any
-    convert: Callable[[dict[str, Any]], None]
-    validate: Callable[[Any], Event]
 
 
 @dataclass(slots=True)
@@ -84,9 +72,12 @@ class Streamed:
     pending: list[tuple[str, Draft]]
     counts: Counter[str]
     rounds: set[int]
+    lacking: list[NotRecomputed]
 
 
-def stream(source: Source, campaign: str | None, round_: int | None, judge: Judge) -> Streamed:
+def stream(
+    source: Source, campaign: str | None, round_: int | None, judge: Judge, score_of: ScoreOf | None = None
+) -> Streamed:
     """Replay in one pass. Raises Mismatch where anything differs, and what replay_campaign raises."""
     codec = Codec()
     for text in source.schemas():
@@ -94,16 +85,24 @@ def stream(source: Source, campaign: str | None, round_: int | None, judge: Judg
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 1000)  # what passes is freed by reference counts; looking for cycles finds none
     try:
-        return _Stream(source, campaign, round_, judge, codec).run()
+        return _Stream(source, campaign, round_, judge, codec, score_of).run()
     finally:
         gc.set_threshold(*before)
 
 
 class _Stream:
-    def __init__(self, source: Source, campaign: str | None, round_: int | None, judge: Judge, codec: Codec) -> None:
+    def __init__(
+        self,
+        source: Source,
+        campaign: str | None,
+        round_: int | None,
+        judge: Judge,
+        codec: Codec,
+        score_of: ScoreOf | None,
+    ) -> None:
         self._codec, self._judge, self._round = codec, judge, round_
         self._positions = Positions()
-        self._decoders: dict[tuple[str, str], _Decoder] = {}
+        self._readers: dict[tuple[str, str], tuple[str, Reader]] = {}  # of the newest version of each type
         self._seen = IdSet()
         streams = lines_of(source)
         if any(next(lines, None) is not None for (topic, _), lines in streams.items() if topic == LETTERS):
@@ -114,7 +113,7 @@ class _Stream:
         if Imported(codec.decode(record) for record in source.imports()).holds(self.campaign):
             raise Mismatch("its offsets are not those that its cuts name")
         self._window = Window(self.campaign, started)
-        self._checks = Checks(self._window)
+        self._checks = Checks(self._window, Scores(score_of, started))
         self._walkers = self._make_walkers(started)
         self._by_name = {walker.kind.name: walker for walker in self._walkers}
         owners = {topic: kind.name for kind in DECIDERS.values() for topic in kind.outputs}
@@ -266,7 +265,7 @@ class _Stream:
         self._window.take(fact)
         cursor.passed = line.offset + 1
         for walker in cursor.readers:
-            walker.take(line, fact)
+            walker.take(cursor.where, line, fact)
         self._advance(cursor)
 
     def _advance(self, cursor: _Cursor) -> None:
@@ -276,7 +275,7 @@ class _Stream:
                 if line.campaign == OTHER or line.campaign:
                     cursor.passed = line.offset + 1
                     for walker in cursor.readers:
-                        walker.take(line, None)
+                        walker.take(cursor.where, line, None)
                     continue
             elif line.id not in self._seen:
                 cursor.judged = cursor.judged and self._judge(line)
@@ -286,29 +285,21 @@ class _Stream:
                 self._duplicates += 1
                 cursor.passed = line.offset + 1
                 for walker in cursor.readers:
-                    walker.take(line, None, again=True)
+                    walker.take(cursor.where, line, None, again=True)
         cursor.head = None
 
     def _fact(self, line: Line) -> Fact:
         """A line's fact. Raises DecodeError naming its place."""
-        decoder = self._decoders.get((line.type, line.schema_digest))
-        if decoder is None:
-            return self._decoded(line)
-        value = line.value
-        buffer = io.BytesIO(value)
-        try:
-            data = fastavro.schemaless_reader(buffer, decoder.schema, None)
-            decoder.convert(data)  # type: ignore[arg-type]
-            event = decoder.validate(data)
-        except Exception:  # noqa: BLE001  (whatever is wrong with it is said below)
-            return self._decoded(line)
-        whole = buffer.tell() == len(value) and line.topic == decoder.topic
-        if not whole or line.body_digest != hashlib.sha256(value).hexdigest():
-            return self._decoded(line)
-        return fact_of(line, event)
+        known = self._readers.get((line.type, line.schema_digest))
+        if known is not None and known[0] == line.topic:
+            value = line.value
+            event = known[1](value)
+            if event is not None and line.body_digest == hashlib.sha256(value).hexdigest():
+                return fact_of(line, event)
+        return self._decoded(line)
 
     def _decoded(self, line: Line) -> Fact:
-        """As the codec has it; learns what the codec knows of the newest version of a type."""
+        """As the codec has it; learns how the newest version of a type is read at once."""
         written, event = self._codec.event_of(
             line.value,
             ce_type=line.type,
@@ -317,12 +308,8 @@ class _Stream:
             where=line.where,
         )
         kind = type(event)
-        schema = schema_for(kind)
-        if event is written and schema.digest == line.schema_digest:
-            validate = kind.__pydantic_validator__.validate_python
-            self._decoders[(line.type, line.schema_digest)] = _Decoder(
-                kind.TOPIC, schema.parsed, from_avro(kind), validate
-            )
+        if event is written and schema_for(kind).digest == line.schema_digest:
+            self._readers[(line.type, line.schema_digest)] = (kind.TOPIC, reader_of(kind))
         return fact_of(line, event, None if event is written else written)
 
     def _wants(self, line: Line) -> bool:
@@ -347,4 +334,5 @@ class _Stream:
             pending=rest,
             counts=Counter({kind.type_name(): count for kind, count in self._counts.items()}),
             rounds=self._all,
+            lacking=self._checks.scores.lacking(),
         )

@@ -41,6 +41,8 @@ from bat_events.replay.identity import pinned_versions
 from bat_events.replay.lines import Line
 from bat_events.replay.practice import SAME, STEPS, own_sides, step_sides
 from bat_events.replay.receipts import BREACHES, CHAINS, PROOFS, breach_sides, chain_sides, proof_sides
+from bat_events.replay.scores import NAME as EVIDENCE
+from bat_events.replay.scores import Scores
 from bat_events.replay.stream_walk import Mismatch
 
 _CAUSES = frozenset(
@@ -130,9 +132,10 @@ class _Step:
 class Checks:
     """Counts what was checked; the first fact that does not follow is a Mismatch."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, scores: Scores) -> None:
         self.counts: dict[str, int] = {}
         self.signers: dict[str, int] = {}  # see check_receipts
+        self.scores = scores
         self._window = window
         self._pinned = {name: str(version) for name, version in pinned_versions(window.started).items()}
         self._steps: list[_Step] = []
@@ -192,6 +195,9 @@ class Checks:
             sides = proof_sides(event, cause, self._window)
             if sides is not None:
                 self._hold(PROOFS, sides)
+            again = self.scores.sides(event, cause)
+            if again is not None:
+                self._hold(EVIDENCE, again)
 
     def steps(self, *, all_: bool = False) -> None:
         """Check the updates whose groups have all ended by now; with `all_` the others as well."""

@@ -6,18 +6,14 @@ no more, no fewer, with the same bytes. Anything else is a Mismatch, and says on
 """
 
 import hashlib
-import io
 from collections import deque
 from collections.abc import Callable, Mapping
 
-import fastavro
-
-from bat_events.codec import Fact, schema_for
+from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.incremental import follow
 from bat_events.deciders.interface import Decider, Draft
 from bat_events.deciders.premises import Premises, pins
 from bat_events.errors import ConfigurationError
-from bat_events.events.avro import to_avro
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
 from bat_events.log.interface import Partition
@@ -40,14 +36,6 @@ def fact_of(line: Line, event: Event, earlier: Event | None = None) -> Fact:
     }
     object.__setattr__(fact, "__dict__", values)
     return fact
-
-
-def _encoded(event: Event) -> bytes:
-    """As Codec.encode_body, without looking for fields that the schema has not: the event's class is the schema."""
-    buffer = io.BytesIO()
-    kind = type(event)
-    fastavro.schemaless_writer(buffer, schema_for(kind).parsed, to_avro(kind)(event))
-    return buffer.getvalue()
 
 
 class Mismatch(Exception):
@@ -75,12 +63,11 @@ class StreamWalker:
         """Up to which offset of an input the next decision needs it; None: all of it may come."""
         return None if self.next_cut is None else self.next_cut.get(where, 0)
 
-    def take(self, line: Line, fact: Fact | None, *, again: bool = False) -> None:
+    def take(self, where: Partition, line: Line, fact: Fact | None, *, again: bool = False) -> None:
         """An input record, in the order of its partition. `fact` is None for one that the decider does not fold.
 
         `again`: its id came before, so that it counts as a position only.
         """
-        where = (line.topic, line.partition)
         if self.next_cut is None or line.offset < self.next_cut.get(where, 0):
             self._fold(where, line, fact, again)
         else:
@@ -132,10 +119,10 @@ class StreamWalker:
             if fact.event.model_dump(mode="json") != draft.event.model_dump(mode="json"):
                 raise Mismatch("another decision, in an earlier version")
             return fact
-        if line.body_digest != hashlib.sha256(_encoded(draft.event)).hexdigest():
+        same = line.value == Codec.encode_body(draft.event)
+        if not same or line.topic != draft.event.TOPIC or line.body_digest != hashlib.sha256(line.value).hexdigest():
+            event_of()  # says what is wrong with the record, if that is no event
             raise Mismatch("another decision")
-        if line.body_digest != hashlib.sha256(line.value).hexdigest() or line.topic != draft.event.TOPIC:
-            event_of()  # says what is wrong with the record
         return fact_of(line, draft.event)
 
     def settle(self) -> None:

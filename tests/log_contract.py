@@ -34,8 +34,21 @@ def dies(point: str) -> Callable[[str], None]:
     return crash
 
 
+def refused(point: str) -> Callable[[str], None]:
+    """The broker refuses something at a crash point."""
+
+    def crash(name: str) -> None:
+        if name == point:
+            raise LogError(point)
+
+    return crash
+
+
 class LogContract:
-    """Subclasses give the logs: `reactor(service)`, `worker(service, instance)`, `write(outputs)`."""
+    """Subclasses give the logs, and what only their brokers can do."""
+
+    transaction_s: float
+    """How long a transaction may be left open, once `shorten_transactions` was called."""
 
     def reactor(self, service: str = "s") -> Any:
         raise NotImplementedError
@@ -48,6 +61,14 @@ class LogContract:
 
     def kill(self, log: Any) -> None:
         """End a log's process without a farewell, as far as the log can tell."""
+        raise NotImplementedError
+
+    def shorten_transactions(self) -> None:
+        """From now on the logs that are made let their transactions be open for `transaction_s` only."""
+        raise NotImplementedError
+
+    def cut(self, where: Partition, offset: int) -> None:
+        """Lose everything before an offset."""
         raise NotImplementedError
 
     @staticmethod
@@ -211,4 +232,130 @@ class LogContract:
         for _ in range(20):
             log.keep_alive()
         assert [r.value for r in found + self.read(log, 3)] == [b"v0", b"v1", b"v2", b"v3"]
+        log.close()
+
+    @pytest.mark.parametrize("point", ["begun", "produced", "offsets-sent"])
+    def test_what_the_broker_refuses_is_aborted_and_the_log_goes_on(self, point: str) -> None:
+        self.write([out("group", 0)])
+        log = self.reactor()
+        (record,) = self.read(log, 1)
+        with pytest.raises(LogError, match="nothing was kept"):
+            log.commit([out("round", 7)], {("group", 0): record.offset + 1}, refused(point))
+        log.commit([out("round", 8)], {("group", 0): record.offset + 1}, nothing)
+        assert [r.value for r in self.read(log, 1)] == [b"v8"]
+        log.close()
+        again = self.reactor()
+        assert again.committed()[("group", 0)] == record.offset + 1
+        again.close()
+
+    def test_an_answer_that_is_lost_changes_nothing_about_what_was_committed(self) -> None:
+        self.write([out("group", 0)])
+        log = self.reactor()
+        (record,) = self.read(log, 1)
+        with pytest.raises(LogError, match="committed"):
+            log.commit([out("round", 7)], {("group", 0): record.offset + 1}, refused("committed"))
+        log.close()
+        again = self.reactor()
+        assert again.committed()[("group", 0)] == record.offset + 1
+        assert [r.value for r in self.read(again, 2) if r.topic == "round"] == [b"v7"]
+        again.close()
+
+    def test_ends_of_transactions_leave_gaps_and_positions_pass_them(self) -> None:
+        self.write([out("group", 0), out("group", 1)])
+        self.write([out("group", 2)])
+        log = self.reactor()
+        found = self.read(log, 3)
+        assert found[1].offset == found[0].offset + 1
+        assert found[2].offset == found[1].offset + 2  # the first transaction's marker stands between
+        self.wait(log.caught_up, log)
+        assert log.positions[("group", 0)] == found[2].offset + 2  # and the second one's is passed, too
+        assert log.end_offsets()[("group", 0)] == log.positions[("group", 0)]
+        log.close()
+
+    def test_an_aborted_transaction_leaves_a_gap_and_nothing_else(self) -> None:
+        writer = self.reactor("another")
+        with pytest.raises(LogError):
+            writer.commit([out("group", 6), out("group", 7)], {}, refused("offsets-sent"))
+        writer.commit([out("group", 8)], {}, nothing)
+        log = self.reactor()
+        assert [r.value for r in self.read(log, 1)] == [b"v8"]
+        self.wait(log.caught_up, log)
+        assert log.settled()
+        log.close()
+        writer.close()
+
+    def test_a_transaction_left_open_holds_readers_back_until_its_time_is_over(self) -> None:
+        self.shorten_transactions()
+        killed = self.reactor("killed")
+        with pytest.raises(KeyboardInterrupt):
+            killed.commit([out("group", 6)], {}, dies("offsets-sent"))
+        self.kill(killed)
+        reader = self.reactor("reader")
+        self.wait(reader.caught_up, reader)
+        behind = [out("group", 7), out("group", 8, partition=1)]
+        time.sleep(0.3)  # what the killed one produced is on its way
+        self.write(behind)
+        free = self.read(reader, 1)
+        assert [r.value for r in free] == [b"v8"], "other partitions are not held back"
+        assert reader.settled(), "what is held back is not committed yet, as far as readers are concerned"
+        assert [r.value for r in self.read(reader, 1, seconds=self.transaction_s + 20)] == [b"v7"]
+        reader.close()
+
+    def test_a_rebalance_moves_only_what_it_must(self) -> None:
+        first = self.worker(instance="a")
+        self.wait(lambda: len(first.assigned()) == 4, first)
+        self.write([out(WORKER_TOPIC, n, partition=n) for n in range(4)])
+        self.read(first, 4)
+        second = self.worker(instance="b")
+        found: list[Record] = []
+        deadline = time.monotonic() + 30
+        while len(found) < 2:
+            assert time.monotonic() < deadline
+            assert first.poll(10, 0.1) == [], "what it keeps is not read again"
+            found += second.poll(10, 0.1)
+        assert {r.partition for r in found} == {p for _, p in second.assigned()}, "what it gives is, by the other"
+        assert len(first.assigned()) == len(second.assigned()) == 2
+        first.close()
+        second.close()
+
+    def test_a_member_keeps_a_partition_until_it_has_given_it_up(self) -> None:
+        first = self.worker(instance="a")
+        self.wait(lambda: len(first.assigned()) == 4, first)
+        self.write([out(WORKER_TOPIC, n, partition=n) for n in range(4)])
+        records = self.read(first, 4)
+        second = self.worker(instance="b")
+        for _ in range(10):
+            assert second.poll(10, 0.1) == []
+        assert not second.assigned(), "the first has not been told: it shows no sign of life"
+        first.commit([], {r.place: r.offset + 1 for r in records}, nothing)
+        self.wait(lambda: second.poll(1, 0.0) == [] and len(second.assigned()) == 2, first)
+        for _ in range(5):
+            assert second.poll(10, 0.1) == [], "all was done before it moved"
+        first.close()
+        second.close()
+
+    def test_a_partition_that_comes_back_is_gained_anew(self) -> None:
+        first = self.worker(instance="a")
+        self.wait(lambda: len(first.assigned()) == 4, first)
+        assert len(first.gained()) == 4
+        second = self.worker(instance="b")
+        self.wait(lambda: second.poll(1, 0.0) == [] and len(second.assigned()) == 2, first)
+        went = second.assigned()
+        assert first.gained() == frozenset()
+        second.close()
+        self.wait(lambda: len(first.assigned()) == 4, first)
+        assert first.gained() == went
+        first.close()
+
+    def test_a_beginning_that_was_lost_is_a_loud_error(self) -> None:
+        self.write([out("group", n) for n in range(5)])
+        self.cut(("group", 0), 3)
+        log = self.reactor()
+
+        def read_on() -> None:
+            for _ in range(100):
+                log.poll(10, 0.1)
+
+        with pytest.raises(LogError, match="out of range"):
+            read_on()
         log.close()

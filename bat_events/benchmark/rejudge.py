@@ -12,13 +12,18 @@ from typing import Any
 from bat_events.artifacts import ArtifactError
 from bat_events.benchmark.body import codes_from_body, evidence_from_body, key_from_json
 from bat_events.benchmark.interface import Benchmark, Grade
-from bat_events.benchmark.judging import check_receipts, scored
+from bat_events.benchmark.judging import check_receipts, scored, withheld
 from bat_events.codec import Fact
 from bat_events.domain.grouping import group_advantages
 from bat_events.domain.judging import EVIDENCE, bounded
 from bat_events.domain.rubric import NEWEST, VERSIONS
 from bat_events.errors import ConfigurationError
 from bat_events.events.rollouts import RewardScored, RewardWithheld, RolloutCompleted
+
+LOST = "their evidence or their state is not in the store"
+
+Score = Callable[[RolloutCompleted, RewardScored], RewardScored | RewardWithheld | str]
+"""As replay.scores has it."""
 
 Fetch = Callable[[str], Any]
 """The JSON of an artefact by its digest. Raises ArtifactError where it is not there or not what the digest says."""
@@ -115,20 +120,10 @@ def _one(
     pairs: list[tuple[RolloutCompleted, float | None, float | None]],
 ) -> None:
     try:
-        body, seen = fetch(rollout.body), fetch(rollout.evidence)
+        after = again(rollout, before, benchmark, fetch, rubric)
     except ArtifactError:
-        why = "its evidence or its state is not in the store"
-        result.not_rejudged[why] = result.not_rejudged.get(why, 0) + 1
+        result.not_rejudged[LOST] = result.not_rejudged.get(LOST, 0) + 1
         return
-    after: RewardScored | RewardWithheld | None
-    try:
-        evidence = evidence_from_body(seen)
-        if rubric > 1 or rollout.receipts is not None:
-            check_receipts(rollout, body, evidence, codes_from_body(seen))
-        grade = benchmark.grade(key_from_json(body["key"]), evidence, rubric=rubric)
-        after = scored(rollout, _with_texts(grade, before), evidence, rubric)
-    except ValueError:  # as the judge withholds it
-        after = None
     old = before.reward if isinstance(before, RewardScored) else None
     new = after.reward if isinstance(after, RewardScored) else None
     pairs.append((rollout, old, new))
@@ -149,6 +144,37 @@ def _one(
                 why=why,
             )
         )
+
+
+def again(
+    rollout: RolloutCompleted, before: RewardScored | RewardWithheld, benchmark: Benchmark, fetch: Fetch, rubric: int
+) -> RewardScored | RewardWithheld:
+    """What the judge says of a rollout from its evidence. Raises ArtifactError where that, or the state, is not there."""
+    body, seen = fetch(rollout.body), fetch(rollout.evidence)
+    try:
+        evidence = evidence_from_body(seen)
+        if rubric > 1 or rollout.receipts is not None:
+            check_receipts(rollout, body, evidence, codes_from_body(seen))
+        grade = benchmark.grade(key_from_json(body["key"]), evidence, rubric=rubric)
+        return scored(rollout, _with_texts(grade, before), evidence, rubric)
+    except ValueError as error:
+        return withheld(rollout, "cannot_be_scored", str(error))
+
+
+def score_again(benchmark: Benchmark, fetch: Fetch, *, recorded_version: int) -> Score:
+    """How replay scores recorded rollouts: by the rubric that did, or in words why that cannot be."""
+
+    def score(rollout: RolloutCompleted, before: RewardScored) -> RewardScored | RewardWithheld | str:
+        if recorded_version != benchmark.version:
+            return f"version {recorded_version} of the benchmark graded them, and here is {benchmark.version}"
+        if before.rubric_version not in VERSIONS:
+            return f"rubric {before.rubric_version} is not here"
+        try:
+            return again(rollout, before, benchmark, fetch, before.rubric_version)
+        except ArtifactError:
+            return LOST
+
+    return score
 
 
 def _with_texts(grade: Grade, before: RewardScored | RewardWithheld) -> Grade:

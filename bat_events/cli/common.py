@@ -103,6 +103,7 @@ def environment(settings: Settings, address: str) -> dict[str, str]:
         "TMPDIR": str(scratch),
         "BAT_NAMESPACE": settings.namespace,
         "BAT_KAFKA_BOOTSTRAP": address,
+        "BAT_METRICS__PORT": "0",  # the supervisor answers for its children
         "BAT_KAFKA__SECURITY": "scram" if settings.secured else "none",
         "BAT_KAFKA__SECRETS": str(settings.kafka_secrets()),  # where passwords lie; none is ever in an environment
         "OMP_NUM_THREADS": str(settings.training.threads),

@@ -35,6 +35,7 @@ def demo(
     seed: Annotated[int | None, typer.Option(min=0, help="instead of the campaign file's seed")] = None,
 ) -> None:
     """Run a campaign on the built-in benchmark, from cold start to the last round, with everything real."""
+    from bat_events.cli.lag import supervisor_metrics
     from bat_events.consumers.registry import SERVICES
     from bat_events.service.run import log_folder
     from bat_events.service.supervisor import Supervisor
@@ -58,6 +59,7 @@ def demo(
             signal.signal(signal.SIGTERM, lambda *_: context.stop.set())
             signal.signal(signal.SIGINT, lambda *_: context.stop.set())
             home = settings.home.absolute()
+            stop_metrics = supervisor_metrics(settings, address)
             supervisor = Supervisor(
                 list(SERVICES),
                 env=environment(settings, address),
@@ -84,6 +86,7 @@ def demo(
             finally:
                 say("stopping the services")
                 supervisor.stop()
+                stop_metrics()
         _finish(view, campaign, summary, time.monotonic() - begun)
     if view.finished is None:
         say(f"stopped; `bat-events demo --resume` goes on with {campaign}")
@@ -150,8 +153,8 @@ def _finish(view: CampaignView, campaign: str, summary: Path | None, seconds: fl
     for command, what in (
         ("bat-events audit promotions", "why each candidate was promoted or held"),
         ("bat-events audit --list", "every named question"),
-        (f"bat-events replay {campaign}", "run every decision again from the log"),
+        (f"bat-events replay {campaign} --heldout", "make every decision and every score again from the record"),
         ("bat-events log tail -n 40", "the newest events"),
         ("bat-events campaign status", "this table again"),
     ):
-        say(f"  {command:44} {what}")
+        say(f"  {command:48} {what}")

@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from bat_events import __version__
-from bat_events.cli import broker, campaign, demo, dlq, log, read, rejudge, replay, sandbox
+from bat_events.cli import broker, campaign, demo, dlq, lag, log, read, rejudge, replay, sandbox
 from bat_events.cli.common import bootstrap, environment, errors, make_context, out, say, settings_of
 from bat_events.errors import ConfigurationError
 
@@ -27,6 +27,7 @@ app.add_typer(dlq.app, name="dlq")
 app.add_typer(sandbox.app, name="sandbox")
 app.command("demo")(demo.demo)
 app.command("audit")(read.audit)
+app.command("lag")(lag.lag)
 app.command("replay")(replay.replay)
 app.command("rejudge")(rejudge.rejudge)
 
@@ -89,6 +90,7 @@ def serve(
     services: Annotated[list[str] | None, typer.Argument(help="names; none means all, under a supervisor")] = None,
 ) -> None:
     """Run services. One name runs in this process; several, or none for all, run as supervised child processes."""
+    from bat_events.cli.lag import supervisor_metrics
     from bat_events.consumers.registry import SERVICES, build
     from bat_events.service.run import log_folder, run_service
     from bat_events.service.supervisor import Supervisor
@@ -115,6 +117,7 @@ def serve(
         stop = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
         signal.signal(signal.SIGINT, lambda *_: stop.set())
+        stop_metrics = supervisor_metrics(tree, address)
         supervisor = Supervisor(
             names,
             env=environment(tree, address),
@@ -133,6 +136,7 @@ def serve(
             raise typer.Exit(1) from None
         finally:
             supervisor.stop()
+            stop_metrics()
         if supervisor.refused:
             raise typer.Exit(1)
 

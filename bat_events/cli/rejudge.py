@@ -4,18 +4,18 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from bat_events.artifacts import ArtifactError, ArtifactStore
 from bat_events.cli.common import errors, settings_of
+from bat_events.cli.evidence import fetch_of
 from bat_events.cli.replay import open_source
 
 if TYPE_CHECKING:
-    from bat_events.benchmark.rejudge import Fetch, Rejudged
+    from bat_events.benchmark.rejudge import Rejudged
     from bat_events.codec import Fact
     from bat_events.replay import Source
 
@@ -46,12 +46,7 @@ def rejudge(
             facts = _facts(source, campaign, number)
             started = next(facts)
             plan, version = started.event.plan, started.event.benchmark_version  # type: ignore[attr-defined]
-            if archive is None:
-                fetch: Fetch = ArtifactStore(
-                    settings.artifact_root(), cache=settings.home.absolute() / "cache"
-                ).get_json
-            else:
-                fetch = _from(archive)
+            fetch = fetch_of(settings, archive)
             found = again(facts, benchmark(plan.benchmark), fetch, wanted, recorded_version=version)
     print(json.dumps({**asdict(found), "exit_code": found.exit_code}, indent=2) if as_data else _page(found))
     raise typer.Exit(found.exit_code)
@@ -65,23 +60,6 @@ def _facts(source: "Source", campaign: str | None, number: int | None) -> "Itera
     found = facts_of(source, campaign, _TYPES, ("campaign", "rollout", "reward"))
     yield next(fact for fact in found if isinstance(fact.event, CampaignStarted))
     yield from (f for f in found if number is None or f.envelope.round == number)
-
-
-def _from(archive: Path) -> "Fetch":
-    from bat_events.replay.archive_evidence import artifact_path
-
-    def fetch(digest: str) -> Any:
-        import hashlib
-
-        try:
-            content = artifact_path(archive, "training", digest).read_bytes()
-        except OSError as error:
-            raise ArtifactError(f"artefact {digest} is not in {archive}") from error
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise ArtifactError(f"artefact {digest} in {archive} was changed")
-        return json.loads(content)
-
-    return fetch
 
 
 def _page(found: "Rejudged") -> str:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bat_events.cli.common import errors, running_broker, settings_of
+from bat_events.cli.evidence import score_of
 from bat_events.errors import ConfigurationError
 from bat_events.service.context import sign_in
 from bat_events.settings import Settings
 
 if TYPE_CHECKING:
     from bat_events.replay import Source
+    from bat_events.replay.heldout import HeldoutLog
 
 
 def replay(
@@ -31,18 +33,30 @@ def replay(
         typer.Option(help="NAME=VALUE of gate.mode, gate.max_stage_drop or target_rule: what would it have decided?"),
     ] = None,
     heldout: Annotated[
-        bool, typer.Option("--heldout", help="make reports again from held-out cells: an archive exported with them")
+        bool,
+        typer.Option(
+            "--heldout", help="reports again from held-out cells, on Kafka too: needs the held-out auditor's user"
+        ),
+    ] = False,
+    log_only: Annotated[
+        bool, typer.Option("--log-only", help="leave out what needs evidence or held-out cells, and say so")
     ] = False,
     as_data: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
 ) -> None:
-    """Run the deciders again at the recorded cuts. Exit 0 only if every recorded decision is reproduced."""
+    """Run the deciders again at the recorded cuts, and compute every score again from the evidence that is there.
+
+    Exit 0: all of it, and nothing differs. 1: something differs. 2: unreadable. 3: nothing differs, and some scores could not
+    be computed again, as listed; --log-only asks for no scores.
+    """
     import bat_events.replay as replaying
 
-    with errors(), open_source(settings_of(ctx), archive) as whole:
+    with errors(), open_source(settings := settings_of(ctx), archive) as whole:
         if timeline and what_if:
             raise ConfigurationError("--timeline and --what-if are two questions: ask one")
         if single and not timeline:
             raise ConfigurationError("--all goes with --timeline")
+        if heldout and log_only:
+            raise ConfigurationError("--heldout and --log-only exclude each other")
         if what_if and (until or number is not None):
             raise ConfigurationError("--what-if reads the whole campaign: leave out --until and --round")
         source = whole if until is None else replaying.Until(whole, until)
@@ -54,16 +68,31 @@ def replay(
             answer = replaying.what_if(source, _changes(what_if), campaign=campaign)
             text = replaying.what_if_json(answer) if as_data else replaying.what_if_table(answer)
         else:
-            result = replaying.replay_campaign(source, campaign=campaign, round=number)
-            if heldout:
-                if not isinstance(whole, replaying.ArchiveSource):
-                    raise ConfigurationError(
-                        "--heldout goes with --archive: from Kafka replay has no right to held-out cells"
-                    )
-                result = replaying.with_heldout(result, whole)
+            result = replaying.replay_campaign(
+                source,
+                campaign=campaign,
+                round=number,
+                score_of=None if log_only else score_of(settings, archive),
+                log_only=log_only,
+            )
+            held = None if log_only else _heldout(settings, whole, asked=heldout)
+            if held is not None:
+                result = replaying.with_heldout(result, source, held)
             text, code = replaying.to_json(result) if as_data else replaying.render(result), result.exit_code
     print(text, end="" if text.endswith("\n") else "\n")
     raise typer.Exit(code)
+
+
+def _heldout(settings: Settings, source: "Source", *, asked: bool) -> "HeldoutLog | None":
+    """Held-out cells: an archive's that has them, Kafka's where they are asked for."""
+    from bat_events.replay import ArchiveSource, KafkaHeldout
+
+    if isinstance(source, ArchiveSource):
+        return source if asked or source.holds_heldout else None
+    if not asked:
+        return None
+    with running_broker(settings) as address:
+        return KafkaHeldout(sign_in(settings, address, "heldout-auditor"), settings.namespace)
 
 
 def _changes(texts: list[str]) -> dict[str, str]:

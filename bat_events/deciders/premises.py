@@ -10,7 +10,7 @@ folded by this rule; older ones are folded as they were.
 """
 
 from collections.abc import Collection, Iterator
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from bat_events.domain.grouping import group_id, rollout_id, state_id
 from bat_events.events.bank import (
@@ -36,6 +36,19 @@ Premise = tuple[str, str, str, str]
 
 _OfBank = SynthesisRequested | StateSynthesized | SynthesisFailed | LeakageVerdict | StateAdmitted | StateRefused
 _OfGroup = RolloutCompleted | RolloutFailed | RewardScored | RewardWithheld
+
+_CONCERNED = frozenset(
+    {
+        *get_args(_OfBank),
+        *get_args(_OfGroup),
+        GroupRequested,
+        CheckpointProduced,
+        EvaluationReported,
+        CheckpointPromoted,
+        CheckpointHeld,
+    }
+)
+"""Events of which this rule says anything."""
 
 
 def impossible(fact: Fact) -> str | None:
@@ -100,6 +113,8 @@ class Premises:
 
     def take(self, fact: Fact) -> list[Fact]:
         """The facts that count now that this one has come: none, itself, or itself and those that rested on it."""
+        if type(fact.event) not in _CONCERNED:
+            return [fact]
         reason = impossible(fact)
         if reason is not None:
             self._refused.append((fact, reason))

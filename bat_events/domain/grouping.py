@@ -6,23 +6,29 @@ had before. An advantage compares a rollout with the others of its own group and
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from bat_events.domain.canonical import identifier, seed63
 from bat_events.domain.vocabulary import Focus, Outcome, Track
 
 TIE = 1e-12  # rewards closer than this are equal: means of the same items in another order differ by rounding only
 
+_KEPT = 1 << 14  # ids of a round or two: a decider, its premises and replay ask for the same ones one after another
 
+
+@lru_cache(_KEPT)
 def state_id(campaign: str, focus: Focus, track: Track, outcome: Outcome, ordinal: int) -> str:
     """Id of the `ordinal`-th practice state (from 0) of one cell of the source grid, 32 hex digits."""
     return identifier("state", campaign, focus, track, outcome, ordinal)
 
 
+@lru_cache(_KEPT)
 def group_id(campaign: str, round: int, step: int, slot: int, attempt: int = 0) -> str:
     """Id of the group in one slot, 32 hex digits; `attempt` counts replacements of a group that could not be trained."""
     return identifier("group", campaign, round, step, slot, attempt)
 
 
+@lru_cache(_KEPT)
 def rollout_id(group: str, index: int) -> str:
     """Id of the `index`-th rollout (from 0) of a group, 32 hex digits."""
     return identifier("rollout", group, index)

@@ -48,6 +48,8 @@ class Principal:
     plane: Literal["training", "heldout"] = "training"
     names: tuple[str, ...] = ()
     """Groups and transactional ids beside its own name."""
+    follows_groups: bool = False
+    """Whether it may ask how far any group of the namespace has come, which are numbers only."""
     parks: bool = True
     """Whether it parks what it cannot take further; a notary reads raw records and takes none further."""
 
@@ -205,6 +207,13 @@ _DECLARED: tuple[Principal, ...] = (
         name="reader", does="replay, log tail, campaign status, the demo's display", kind="operator", reads=OPEN_TOPICS
     ),
     Principal(
+        name="monitor",
+        does="says how far services have come; an autoscaler's login",
+        kind="operator",
+        reads=OPEN_TOPICS,
+        follows_groups=True,
+    ),
+    Principal(
         name=ADMIN,
         does="creates topics, users and rules; publishes schemas; imports",
         kind="operator",
@@ -275,6 +284,8 @@ def _rules(namespace: str, principal: Principal) -> Iterator[Rule]:
             yield Rule(user=user, resource="GROUP", name=place, pattern=pattern, operation="READ")
             if principal.transactional:
                 yield Rule(user=user, resource="TRANSACTIONAL_ID", name=place, pattern=pattern, operation="WRITE")
+    if principal.follows_groups:
+        yield Rule(user=user, resource="GROUP", name=f"{namespace}.", pattern="PREFIXED", operation="DESCRIBE")
     if principal.name == ADMIN:
         manage: tuple[Operation, ...] = ("CREATE", "DELETE", "DESCRIBE", "DESCRIBE_CONFIGS")
         for operation in manage:

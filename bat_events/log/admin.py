@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata  # type: ignore[attr-defined]
 
 from bat_events.codec import Codec
@@ -137,12 +137,26 @@ def committed_offsets(bootstrap: Address, group: str) -> dict[tuple[str, int], i
     return {(tp.topic, tp.partition): tp.offset for tp in partitions}
 
 
+def group_offsets(admin: AdminClient, group: str) -> tuple[dict[tuple[str, int], int], int]:
+    """A group's committed offsets by (broker topic, partition), and how many members it has. Raises KafkaException."""
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+    described = admin.describe_consumer_groups([group])[group]
+    known = {(tp.topic, tp.partition): tp.offset for tp in offsets.result(_CALL_S).topic_partitions or []}
+    try:
+        return known, len(described.result(_CALL_S).members)
+    except KafkaException as error:
+        if kafka_error(error).code() == KafkaError.GROUP_ID_NOT_FOUND:  # nobody ever joined it, or all left
+            return known, 0
+        raise
+
+
 __all__ = [
     "TopicState",
     "admin_client",
     "apply_topics",
     "committed_offsets",
     "delete_namespace",
+    "group_offsets",
     "learn_schemas",
     "list_topics",
     "namespaces",

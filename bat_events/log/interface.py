@@ -90,6 +90,14 @@ class ReactorLog(LogReader, Protocol):
 class WorkerLog(LogReader, Protocol):
     """A share of one topic's partitions, given and taken by the consumer group."""
 
+    @property
+    def positions(self) -> Mapping[Partition, int]:
+        """The next offset of each assigned partition that was read from: all before it was handed out since it was assigned.
+
+        At a partition's end it is past what stands there beside records (transaction markers).
+        """
+        ...
+
     def assigned(self) -> frozenset[Partition]: ...
 
     def keep_alive(self) -> None:
@@ -120,7 +128,7 @@ class WorkerLog(LogReader, Protocol):
         crash: CrashPoint,
         notes: Mapping[Partition, str] | None = None,
     ) -> None:
-        """As ReactorLog.commit; also raises LogError when a partition of `offsets` was taken away meanwhile.
+        """As ReactorLog.commit; also raises Rebalanced when a partition of `offsets` was taken away meanwhile.
 
         `notes` are committed with their offsets; a partition without one loses the note that it had.
         """

@@ -5,12 +5,13 @@ Every write of a service is one transaction of outputs and consumed offsets. Rea
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from bat_events.errors import AccessDenied, FencedError, LogError
+from bat_events.errors import AccessDenied, FencedError, LogError, Rebalanced
 from bat_events.log.bounded import Bounded, Unanswered
 from bat_events.log.cluster import CLIENT_LOGGER, Address, check_access, client_settings, kafka_error
 from bat_events.log.interface import MAXIMUM_BYTES, CrashPoint, Outgoing, Partition, Record
@@ -28,9 +29,21 @@ from bat_events.log.topics import broker_name, plain_name
 
 __all__ = ["KafkaReactorLog", "KafkaReader", "KafkaWorkerLog", "KafkaWriter", "partitions_of"]
 
+_KEPT = 16  # records at most that are taken while work runs
 _TRANSACTION_TIMEOUT_MS = 10_000  # a killed transaction holds the last stable offset this long
 _ENDING_S = 10.0  # for one call inside a transaction: the broker has given the transaction up by then
 _BACK_S = 2.0  # after that the client has come back, or it never will
+_NO_MEMBER = frozenset(
+    (
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError._STATE,  # the client itself knows that it is no member just now
+    )
+)
+"""Answers to the offsets of a member that the group has given up, or that has not heard of its newest epoch yet."""
 
 
 def _no_crash(_: str) -> None:
@@ -73,7 +86,7 @@ class _Writing:
         group: Any,
         crash: CrashPoint,
     ) -> None:
-        """The transaction. Raises FencedError, AccessDenied or LogError; after each of them nothing was kept.
+        """The transaction. Raises FencedError, AccessDenied, Rebalanced or LogError; after each of them nothing was kept.
 
         Raises Unanswered, a LogError, where Kafka's client never came back: it is unknown whether anything was kept.
         """
@@ -85,7 +98,7 @@ class _Writing:
                 self._produce(out)
             crash("produced")
             if offsets:
-                self._end(lambda: self._producer.send_offsets_to_transaction(offsets, group, _ENDING_S))
+                self._end(lambda: self._send_offsets(offsets, group))
             crash("offsets-sent")
             self._end(lambda: self._producer.commit_transaction(_ENDING_S))
             if self._failures:
@@ -101,8 +114,18 @@ class _Writing:
                 self._abort()
             except (KafkaException, Unanswered) as abort:
                 raise LogError(f"{error}; and the transaction could not be aborted: {abort}") from error
-            raise LogError(f"transaction aborted, nothing was kept: {error}") from error
+            kind = Rebalanced if isinstance(error, Rebalanced) else LogError
+            raise kind(f"transaction aborted, nothing was kept: {error}") from error
         crash("committed")
+
+    def _send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
+        try:
+            self._producer.send_offsets_to_transaction(offsets, group, _ENDING_S)
+        except KafkaException as error:
+            self._producer.poll(0)  # brings what failed before, which comes first
+            if kafka_error(error).code() in _NO_MEMBER and not self._failures:
+                raise Rebalanced(f"the group refuses offsets of this member: {kafka_error(error).str()}") from error
+            raise
 
     def _produce(self, out: Outgoing) -> None:
         deadline = time.monotonic() + CALL_S
@@ -212,6 +235,8 @@ class KafkaWorkerLog(Reading):
         self._service = service
         self._gained: set[Partition] = set()
         self._marks: dict[Partition, TopicPartition] = {}  # what takes a mark back
+        self._kept: deque[Message] = deque()  # came while work ran
+        self._paused: list[TopicPartition] = []
         self.rebalances = 0
         self._consumer.subscribe([broker_name(namespace, topic)], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
@@ -219,20 +244,36 @@ class KafkaWorkerLog(Reading):
         """See WorkerLog.assigned."""
         return frozenset(self._assigned)
 
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+        """See LogReader.poll: first what came while work ran."""
+        records: list[Record] = []
+        while self._kept and len(records) < max_records:
+            record = self._take(self._kept.popleft())
+            if record is not None:
+                records.append(record)
+        if not self._kept:
+            self._resume()
+        return records or super().poll(max_records, timeout_s)
+
     def keep_alive(self) -> None:
-        """See WorkerLog.keep_alive: everything is paused, so the poll serves heartbeats and rebalances only."""
-        mine = [TopicPartition(broker_name(self._namespace, t), p) for t, p in self._assigned]
-        if mine:
-            self._consumer.pause(mine)
-        try:
-            for message in self._consumer.consume(1, 0.05):
-                if self._take(message) is not None:  # fetched before the pause took hold: read it again later
-                    where = TopicPartition(message.topic() or "", message.partition() or 0, message.offset() or 0)
-                    self._consumer.seek(where)
-        finally:
-            still = [TopicPartition(broker_name(self._namespace, t), p) for t, p in self._assigned]
-            if still:
-                self._consumer.resume(still)
+        """See WorkerLog.keep_alive: a poll serves heartbeats and rebalances. What comes with it is kept for the next `poll`.
+
+        Nothing is paused before some was kept: the client takes up to a second to fetch again from what was resumed.
+        """
+        self._kept += self._consumer.consume(1, 0.05)
+        if len(self._kept) >= _KEPT:
+            self._pause()
+
+    def _pause(self) -> None:
+        """Anew each time: what was assigned meanwhile is not paused."""
+        self._paused = self._to_kafka(dict.fromkeys(self._assigned, 0))
+        self._consumer.pause(self._paused)
+
+    def _resume(self) -> None:
+        still = [tp for tp in self._paused if (plain_name(self._namespace, tp.topic), tp.partition) in self._assigned]
+        self._paused = []
+        if still:
+            self._consumer.resume(still)
 
     def gained(self) -> frozenset[Partition]:
         """See WorkerLog.gained."""
@@ -282,14 +323,19 @@ class KafkaWorkerLog(Reading):
         crash: CrashPoint = _no_crash,
         notes: Mapping[Partition, str] | None = None,
     ) -> None:
-        """See WorkerLog.commit."""
-        lost = sorted(set(offsets) - self._assigned)
-        if lost:
-            raise LogError(
-                f"partitions {lost} were given to another member meanwhile: its work stands, ours is dropped"
-            )
+        """See WorkerLog.commit. Refused while the partitions are ours all the same (the epoch moved on), it is tried again."""
         places = [self._at(where, offset, (notes or {}).get(where, "")) for where, offset in sorted(offsets.items())]
-        self._writer.write(outputs, places, self._consumer.consumer_group_metadata(), crash)
+        deadline = time.monotonic() + CALL_S
+        while True:
+            if lost := sorted(set(offsets) - self._assigned):
+                raise Rebalanced(f"partitions {lost} were given to another member meanwhile: ours is dropped")
+            try:
+                self._writer.write(outputs, places, self._consumer.consumer_group_metadata(), crash)
+                break
+            except Rebalanced:
+                if time.monotonic() > deadline:
+                    raise
+                self.keep_alive()
         for where in offsets:
             self._marks.pop(where, None)
 
@@ -319,7 +365,13 @@ class KafkaWorkerLog(Reading):
         self._assigned -= gone
         self._unread -= gone
         self._gained -= gone
+        self._kept = deque(message for message in self._kept if self._still_ours(message))
+        for where in gone:  # who gets it again begins at the committed offset
+            self.positions.pop(where, None)
         consumer.incremental_unassign(partitions)
+
+    def _still_ours(self, message: Message) -> bool:
+        return message.topic() is None or self._where(message) in self._assigned
 
 
 class KafkaWriter(_Writing):

@@ -93,6 +93,20 @@ class Reading:
             ends[tp] = self._consumer.get_watermark_offsets(kafka, timeout=CALL_S)[1]
         return ends
 
+    def held(self) -> frozenset[Partition]:
+        """The partitions that are read here now."""
+        return frozenset(self._assigned)
+
+    def known_ends(self) -> dict[Partition, int]:
+        """Where partitions ended when the client last heard of them, records of open transactions included; asks nobody."""
+        ends = {}
+        for where in sorted(self._assigned):
+            (kafka,) = self._to_kafka({where: 0})
+            high = self._consumer.get_watermark_offsets(kafka, cached=True)[1]
+            if high >= 0:
+                ends[where] = high
+        return ends
+
     def _take(self, message: Message) -> Record | None:
         error = message.error()
         if error is not None:

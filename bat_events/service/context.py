@@ -18,6 +18,7 @@ from bat_events.log.access import user_of
 from bat_events.log.admin import learn_schemas, list_topics
 from bat_events.log.cluster import Address, Cluster
 from bat_events.log.kafka import KafkaReader
+from bat_events.service.metrics import Metrics
 from bat_events.service.runtime import Status
 from bat_events.settings import Settings
 
@@ -69,6 +70,7 @@ class Context:
     bootstrap: Address
     status: Status
     stop: threading.Event = field(default_factory=threading.Event)
+    metrics: Metrics = field(default_factory=Metrics)
 
     @cached_property
     def codec(self) -> Codec:

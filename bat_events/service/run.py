@@ -22,6 +22,7 @@ import structlog
 from bat_events.errors import AccessDenied, BatError, FencedError
 from bat_events.log.access import BY_PRINCIPAL
 from bat_events.service.context import Context
+from bat_events.service.metrics_files import MetricsFile, serve_metrics
 from bat_events.service.runtime import Status
 from bat_events.service.services import Service
 
@@ -110,7 +111,10 @@ def run_service(name: str, context: Context, build: Callable[[str, Context], Ser
     home = settings.home.absolute()
     logger = configure_logs(log_folder(home, settings.namespace, name), name)
     status_file = StatusFile(home / "run" / settings.namespace, name)
-    context.status.listeners.append(status_file)
+    metrics_file = MetricsFile(home / "run" / settings.namespace, name, context.metrics)
+    context.metrics.follow(context.status)
+    context.status.listeners += [status_file, metrics_file]
+    closers = [status_file.remove, metrics_file.remove]
 
     def ask_to_stop(signum: int, _: FrameType | None) -> None:
         logger.info("stopping", signal=signal.Signals(signum).name)
@@ -120,6 +124,8 @@ def run_service(name: str, context: Context, build: Callable[[str, Context], Ser
     signal.signal(signal.SIGINT, ask_to_stop)
     service: Service | None = None
     try:
+        if settings.metrics.port:
+            closers.append(serve_metrics(settings.metrics, context.metrics.registry))
         context.status.tell()
         service = build(name, context)
         context.status.say("waiting")
@@ -144,9 +150,8 @@ def run_service(name: str, context: Context, build: Callable[[str, Context], Ser
         context.status.say(_halted(name, error))
         return HALTED
     finally:
-        for closer in service.closers if service else []:
+        for closer in (*(service.closers if service else []), *closers):
             closer()
-        status_file.remove()
 
 
 def drive(service: Service, context: Context) -> None:

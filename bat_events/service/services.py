@@ -11,6 +11,7 @@ from bat_events.log.kafka import KafkaReactorLog, KafkaReader, KafkaWorkerLog
 from bat_events.log.topics import DEAD_LETTERS
 from bat_events.service.context import Context
 from bat_events.service.dead_letters import DeadLetterBox
+from bat_events.service.metrics_log import MeteredExecutor, metered
 from bat_events.service.reactor import DeciderRules, ReactorMachine, Rules
 from bat_events.service.runtime import InlineExecutor, RetryPolicy, SystemClock, ThreadExecutor
 from bat_events.service.worker import Handler, WorkerMachine
@@ -40,12 +41,13 @@ def reactor(context: Context, rules: Rules) -> Service:
         bootstrap=context.bootstrap, namespace=context.settings.namespace, service=rules.name, topics=topics
     )
     box = dead_letters(context, rules.name)
+    executor = InlineExecutor() if rules.is_decision else ThreadExecutor()
     machine = ReactorMachine(
         rules=rules,
-        log=log,
+        log=metered(log, context.metrics, rules.name, lambda: len(box.open())),
         codec=context.codec,
         clock=SystemClock(),
-        executor=InlineExecutor() if rules.is_decision else ThreadExecutor(),
+        executor=MeteredExecutor(executor, context.metrics, rules.name),
         status=context.status,
         partitions=context.partitions,
         box=box,
@@ -65,19 +67,20 @@ def dead_letters(context: Context, principal: str, group: str | None = None) -> 
 def worker(context: Context, handler: Handler, *, instance: str, group: str | None = None) -> Service:
     """A service that shares one topic with its like."""
     box = dead_letters(context, handler.name, group)
+    name = group or handler.name
     log = KafkaWorkerLog(
         bootstrap=context.bootstrap,
         namespace=context.settings.namespace,
-        service=group or handler.name,
+        service=name,
         topic=handler.topic,
         instance=instance,
     )
     machine = WorkerMachine(
         handler=handler,
-        log=log,
+        log=metered(log, context.metrics, name, lambda: len(box.open())),
         codec=context.codec,
         clock=SystemClock(),
-        executor=ThreadExecutor(),
+        executor=MeteredExecutor(ThreadExecutor(), context.metrics, name),
         status=context.status,
         partitions=context.partitions,
         retry=RetryPolicy(deaths=context.settings.service.deaths),

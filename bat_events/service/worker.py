@@ -24,6 +24,7 @@ from bat_events.errors import (
     HandlerFailed,
     ImpossibleEvent,
     LogError,
+    Rebalanced,
     Unable,
 )
 from bat_events.log.interface import MAXIMUM_BYTES, CrashPoint, Outgoing, Partition, Record, WorkerLog
@@ -94,8 +95,7 @@ class WorkerMachine:
                 self._idle()
                 return False
         record = self._queue.popleft()
-        if self._box is not None:
-            self._gain(self._box)  # the record may have come with its partition
+        self._gain()  # the record may have come with its partition
         if record.place not in self._log.assigned() or record.offset < self._done.get(record.place, 0):
             return True  # taken away, or taken away and given back while its work was in flight
         self._status.events_in += 1
@@ -110,17 +110,26 @@ class WorkerMachine:
         return True
 
     def _idle(self) -> None:
+        self._gain()  # what was passed over before a partition went and came back counts no more
         self._status.behind = not self._log.caught_up()
         if self._busy:
             self._busy = False
             self._status.say("waiting" if self._box is None else f"waiting{self._box.remark()}")
+        self._pass_markers()
         self._commit_passed()
+
+    def _pass_markers(self) -> None:
+        """Nothing is in hand, so all before the positions is done: transaction markers must not look like work to others."""
+        for where in self._log.assigned():
+            position = self._log.positions.get(where, 0)
+            if position > self._position(where):
+                self._passed[where] = position
 
     # -- what comes in
 
     def _take_up(self, box: DeadLetterBox) -> bool:
         """Begin with a dead letter whose turn has come; whether there was one."""
-        self._gain(box)
+        self._gain()
         box.poll()
         letter = box.due(self._log.assigned())
         if letter is None:
@@ -143,13 +152,16 @@ class WorkerMachine:
             self._begin(_Work(record=record, fact=fact, letter=letter))
         return True
 
-    def _gain(self, box: DeadLetterBox) -> None:
-        """Learn of newly assigned partitions what their last owner left."""
-        for where in self._log.gained():
+    def _gain(self) -> frozenset[Partition]:
+        """Learn of newly assigned partitions, which are returned, what their last owner left."""
+        gained = self._log.gained()
+        for where in sorted(gained):
             offset, note = self._standing.gain(where, *self._log.standing(where))
             self._done[where] = max(offset, self._done.get(where, 0))
             self._passed.pop(where, None)
-            box.wait_for(where, note.letters)
+            if self._box is not None:
+                self._box.wait_for(where, note.letters)
+        return gained
 
     def _receive(self, record: Record, box: DeadLetterBox) -> None:
         """Begin with a record, pass it over, or park it."""
@@ -208,6 +220,9 @@ class WorkerMachine:
             self._status.tell()
             return True
         work = self._work
+        if work.record.place in self._gain():  # it went and came back: others may have done this, and more, meanwhile
+            self._job, self._work = None, None
+            return True
         try:
             drafts = self._job.result()
         except Retryable as error:
@@ -258,6 +273,8 @@ class WorkerMachine:
 
     def _emit(self, work: _Work, drafts: Sequence[Draft], *, handled: bool = True) -> None:
         """Commit the drafts, and that the event was `handled`, unless its partition was taken away meanwhile."""
+        if work.letter is None and self._overtaken(work.record):
+            return
         outputs = [self._outgoing(draft, work.fact) for draft in drafts]
         largest = max((out for out in outputs), key=lambda out: len(out.value), default=None)
         if self._box is not None and largest is not None and len(largest.value) > MAXIMUM_BYTES:
@@ -289,26 +306,38 @@ class WorkerMachine:
     ) -> None:
         """Commit that a record waits, and the offset past it."""
         assert self._box is not None
+        if letter is None and self._overtaken(record):
+            return
         draft = self._box.park(record, cause, error, fact=fact, attempts=attempts)
         after = record.offset + 1 if letter is None else self._position(record.place)
         if self._commit(record.place, after, [], [draft], fact):
             self._busy = True
             self._status.say(f"parked {record.topic}[{record.partition}]@{record.offset}: {cause.value}")
 
+    def _overtaken(self, record: Record) -> bool:
+        """Whether its partition went and came back while it was in hand, and another member has committed it meanwhile."""
+        self._gain()
+        return record.offset < self._done.get(record.place, 0)
+
     def _commit(
         self, where: Partition, after: int | None, outputs: list[Outgoing], letters: list[Draft], fact: Fact | None
     ) -> bool:
         """One transaction, unless the partition was taken away; `after` is None where its offset stays."""
-        if where not in self._log.assigned():  # another member has it now and will do the same work: drop ours
-            return False
-        offsets = {tp: o for tp, o in self._passed.items() if tp in self._log.assigned()}
-        if after is not None:
-            offsets[where] = after
         outputs = [*outputs, *(self._outgoing(draft, fact, logic=LOGIC) for draft in letters)]
-        if outputs or offsets:
-            self._write(outputs, offsets, {where: len(letters)})
-        if after is not None:
-            self._done[where] = after
+        while True:
+            if where not in self._log.assigned():  # another member has it now and will do the same work: drop ours
+                return False
+            offsets = {tp: o for tp, o in self._passed.items() if tp in self._log.assigned()}
+            if after is not None:
+                offsets[where] = after
+            try:
+                if outputs or offsets:
+                    self._write(outputs, offsets, {where: len(letters)})
+                break
+            except Rebalanced:
+                if set(offsets) <= self._log.assigned():
+                    raise  # nothing was taken away, and still the group does not take it
+        self._done.update(offsets)
         self._passed.clear()
         if letters and self._box is not None:
             self._box.wrote(letters)
@@ -338,7 +367,8 @@ class WorkerMachine:
             return
         try:
             self._write([], offsets, {})
+            self._done.update(offsets)
         except FencedError:
             raise
-        except LogError:  # a rebalance took the partition: its new owner passes these events over again
-            return
+        except LogError:  # a rebalance took a partition, whose new owner passes these over again, or a hitch: later
+            self._passed = {tp: o for tp, o in offsets.items() if tp in self._log.assigned()}

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
@@ -166,13 +166,16 @@ class Field:
         assert not self.supervisor.refused, self.supervisor.refused
         self.watch.look()
 
-    def until(self, done: object, *, timeout_s: float, what: str) -> None:
+    def until(
+        self, done: Callable[[], bool], *, timeout_s: float, what: str, look: Callable[[], object] | None = None
+    ) -> None:
         """Tend until `done()` is true. Raises AssertionError with what the services say after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
-        while not done():  # type: ignore[operator]
-            doing = {name: self.doing(name) for name in SERVICES}
-            assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s; services: {doing}"
-            self.tend()
+        while not done():
+            if time.monotonic() > deadline:
+                doing = {name: self.doing(name) for name in SERVICES}
+                raise AssertionError(f"{what}: not within {timeout_s:g} s; services: {doing}")
+            (look or self.tend)()
 
     def rest(self, seconds: float) -> None:
         """Tend for a while."""

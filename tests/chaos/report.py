@@ -55,7 +55,10 @@ def plot(data: dict[str, Any], path: Path) -> None:
     seconds = [point[0] for point in points]
     above.plot(seconds, [point[1] for point in points], color="black", lw=1.8, label="events committed")
     above.axhline(data["expected_events"], color="grey", ls=":", lw=1)
-    above.annotate("undisturbed run", (0, data["expected_events"]), va="bottom", fontsize=8, color="grey")
+    above.annotate(
+        "undisturbed run", (seconds[-1] * 0.02, data["expected_events"] * 1.01), va="bottom", fontsize=8, color="grey"
+    )
+    above.margins(y=0.1)
     above.set_ylabel("events committed")
     steps = above.twinx()
     steps.step(seconds, [point[2] for point in points], where="post", color="tab:olive", lw=1.4)
@@ -74,6 +77,7 @@ def plot(data: dict[str, Any], path: Path) -> None:
     names = list(data["kills_by_service"])
     bars = below.bar(names, [data["kills_by_service"][name] for name in names], color="tab:blue")
     below.bar_label(bars, fontsize=8)
+    below.margins(y=0.2)
     below.tick_params(axis="x", rotation=30, labelsize=8)
     below.set_ylabel("kill -9")
     figure.suptitle(

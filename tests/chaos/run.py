@@ -17,7 +17,7 @@ from bat_events.service.context import secret
 from bat_events.signing import RECEIPT_KEY
 from tests.chaos.calm import all_services, settings_of
 from tests.chaos.field import Field, Watch
-from tests.chaos.storm import Say
+from tests.chaos.storm import Storm
 from tests.chaos.verdict import Outcome, outcome
 from tests.e2e.commands import SEAL_TOPICS, Home, closed, finished
 
@@ -73,7 +73,7 @@ def quiet(watch: Watch, look: Callable[[], object], seconds: float = _QUIET_S) -
 @contextlib.contextmanager
 def broker(path: Path) -> Any:
     """A broker of its own, which may be killed."""
-    kafka = LocalKafka(path)
+    kafka = LocalKafka(path, start_timeout_s=300)
     kafka.up()
     try:
         yield kafka
@@ -86,10 +86,11 @@ def up_to_date(field: Field, since: float) -> bool:
     return all(field.doing(name, since + 1.0).startswith("up to date") for name in ("auditor", "heldout-auditor"))
 
 
-def settle(field: Field, say: Say, timeout_s: float = 300.0) -> None:
+def settle(storm: Storm, timeout_s: float = 300.0) -> None:
     """After the storm: until the campaign has ended, everything is sealed and nothing new comes."""
-    field.until(lambda: ended(field.watch), timeout_s=timeout_s, what="the end of the campaign")
-    quiet(field.watch, field.tend)
+    field = storm.field
+    field.until(lambda: ended(field.watch), timeout_s=timeout_s, what="the end of the campaign", look=storm.tick)
+    quiet(field.watch, storm.tick)
     since = time.time()
     field.until(lambda: up_to_date(field, since), timeout_s=120, what="the auditors' last rows")
-    say(f"ended: {len(field.watch.facts)} events")
+    storm.say(f"ended: {len(field.watch.facts)} events")

@@ -5,6 +5,7 @@ Run: python -m tests.chaos.service NAME. An order is a file `BAT_HOME/chaos/NAME
 process leaves `NAME.frozen` with its pid and moment.
 """
 
+import ctypes
 import logging
 import os
 import signal
@@ -58,7 +59,16 @@ def obedient(name: str, context: Context) -> Service:
     return service
 
 
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """A test that is ended by force leaves none of its services behind."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 if __name__ == "__main__":
+    end_with_parent()
     service = sys.argv[1]
     code = run_service(service, make_context(load_settings(), service), obedient)
     logging.shutdown()

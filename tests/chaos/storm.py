@@ -45,10 +45,12 @@ class Storm:
     counts: Counter[str] = field(default_factory=Counter)
     progress: list[tuple[float, int, int]] = field(default_factory=list)
     """Seconds, events committed, steps trained."""
+    rounds_s: list[float] = field(default_factory=list)
+    """When rounds ended."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
-        self.began, self.began_wall = time.monotonic(), time.time()
+        self.began = time.monotonic()
         self._due: list[str] = []
 
     @property
@@ -80,6 +82,8 @@ class Storm:
         """Look after the field, and keep a point of the curve."""
         self.field.tend()
         now = (round(time.monotonic() - self.began, 1), len(self.field.watch.facts))
+        while len(self.rounds_s) < self.field.watch.kinds.get("RoundCompleted", 0):
+            self.rounds_s.append(now[0])
         if not self.progress or self.progress[-1][1] != now[1] or now[0] - self.progress[-1][0] > 2:
             self.progress.append((*now, self.field.watch.kinds.get("TrainingStepCompleted", 0)))
 
@@ -177,13 +181,12 @@ class Storm:
         Returns the services that were inside one, and how many partitions stood behind open transactions.
         """
         chosen = list(services) or some(self.chance, TRANSACTIONAL, 5)
+        for service in chosen:
+            self.field.order(service, self.chance.choice(("produced", "offsets-sent")), "stop")
+        self.until(lambda: any(self.field.frozen(name) for name in chosen), timeout_s=wait_s)
         with self.field.stranger():
-            for service in chosen:
-                self.field.order(service, self.chance.choice(("produced", "offsets-sent")), "stop")
-            self.until(lambda: any(self.field.frozen(name) for name in chosen), timeout_s=wait_s)
-            self.rest(0.5)
-            inside = [name for name in chosen if not self.field.withdraw(name)]
             held = self.field.held_back()
+            inside = [name for name in chosen if not self.field.withdraw(name)]
             began = time.monotonic()
             if kill:
                 self.field.kill_broker()
@@ -215,4 +218,5 @@ class Storm:
             "strikes": dict(self.counts),
             "timeline": [asdict(strike) for strike in self.timeline],
             "progress": self.progress,
+            "rounds_s": self.rounds_s,
         }

@@ -173,9 +173,10 @@ def test_two_rollout_workers_share_the_work(home: TinyHome) -> None:
 
 
 def test_every_decision_is_reproduced(home: TinyHome) -> None:
-    out = home.run("replay")
-    assert "decisions reproduced" in out
-    assert "decisions reproduced" in home.run("replay", "tiny", "--round", "2")
+    whole = home.run("replay", "--heldout")
+    assert "decisions reproduced, and every score recomputed" in whole
+    assert "but not every score recomputed" in home.run("replay", code=3)  # no right to held-out cells
+    assert "only the log was asked" in home.run("replay", "tiny", "--round", "2", "--log-only")
 
 
 def test_status_list_and_tail_tell_of_it(home: TinyHome) -> None:
@@ -191,10 +192,12 @@ def test_the_campaign_is_sealed_exported_verified_proven_and_imported_elsewhere(
     home: TinyHome, kafka: LocalKafka, tmp_path: Path
 ) -> None:
     folder, heads = tmp_path / "tiny", str(home.path / "seals" / f"{home.namespace}.jsonl")
-    assert "records" in home.run("log", "export", "tiny", "--to", str(folder), "--with-evidence")
+    assert "records" in home.run("log", "export", "tiny", "--to", str(folder), "--with-evidence", "--heldout")
     assert "NOT" not in home.run("log", "verify", "--archive", str(folder), "--heads", heads)
     assert "3 seals" in home.run("log", "verify", "tiny")
-    told = [json.loads(home.run("replay", "tiny", *words, "--json")) for words in ((), ("--archive", str(folder)))]
+    both = (("--heldout",), ("--archive", str(folder)))
+    told = [json.loads(home.run("replay", "tiny", *words, "--json")) for words in both]
+    assert [(result["exit_code"], result["not_recomputed"]) for result in told] == [(0, []), (0, [])]
     assert [{**result, "source": ""} for result in told[:1]] == [{**result, "source": ""} for result in told[1:]]
 
     rollout = next(fact for fact in home.facts("rollout"))
@@ -206,7 +209,7 @@ def test_the_campaign_is_sealed_exported_verified_proven_and_imported_elsewhere(
 
     elsewhere = Home(tmp_path / "home", kafka=kafka, namespace="e2e-imported")
     assert "artefacts written" in elsewhere.run("log", "import", str(folder))
-    assert "decisions reproduced" in elsewhere.run("replay", "tiny")
+    assert "every score recomputed" in elsewhere.run("replay", "tiny", "--heldout")
     evidence = rollout.event.evidence  # type: ignore[attr-defined]
     stores = [one.path / "artifacts" / evidence[:2] / evidence for one in (home, elsewhere)]
     assert stores[0].read_bytes() == stores[1].read_bytes()

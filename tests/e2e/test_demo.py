@@ -64,7 +64,7 @@ def test_a_demo_is_stopped_and_goes_on(kafka: LocalKafka, tmp_path: Path) -> Non
     out, _ = second.communicate(timeout=240)
     assert second.returncode == 0, out
     assert "best-so-far" in out
-    assert "bat-events replay stopped" in out
+    assert "bat-events replay stopped --heldout" in out
     assert _gone(home)
 
     facts = home.facts()
@@ -75,7 +75,7 @@ def test_a_demo_is_stopped_and_goes_on(kafka: LocalKafka, tmp_path: Path) -> Non
     assert told["state"] == "completed"
     assert [row["round"] for row in told["rounds"]] == [0, 1, 2]
     assert told["events"]["CampaignStarted"] == 1
-    assert "decisions reproduced" in home.run("replay")
+    assert "decisions reproduced, and every score recomputed" in home.run("replay", "--heldout")
 
 
 def test_there_is_nothing_to_resume_without_a_campaign(kafka: LocalKafka, tmp_path: Path) -> None:

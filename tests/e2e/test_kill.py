@@ -92,4 +92,4 @@ def test_killed_services_end_where_an_undisturbed_run_ends(kafka: LocalKafka, tm
     assert set(trained.values()) == {1}
     open_events = sum(1 for fact in facts if not fact.topic.startswith("heldout."))
     assert stormy.ask("SELECT count(*) AS n FROM events") == [{"n": open_events}]
-    assert "decisions reproduced" in stormy.run("replay")
+    assert "decisions reproduced, and every score recomputed" in stormy.run("replay", "--heldout")

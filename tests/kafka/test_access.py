@@ -144,8 +144,13 @@ def _own_groups(kafka: LocalKafka, namespace: str, principal: Principal, others:
     for name in [*(name for other in others for name in other.own_names), f"{principal.name}.instance"]:
         wanted = ConsumerGroupTopicPartitions(f"{namespace}.{name}", [place])
         try:
-            next(iter(admin.alter_consumer_group_offsets([wanted]).values())).result(20)
-            usable.add(name)
+            done = next(iter(admin.alter_consumer_group_offsets([wanted]).values())).result(20)
+            errors = {place.error.code() for place in done.topic_partitions or [] if place.error is not None}
+            if not errors:
+                usable.add(name)
+            assert errors <= {
+                KafkaError.GROUP_AUTHORIZATION_FAILED
+            }  # who may find the group is told so for each partition
         except KafkaException as error:
             if error.args[0].code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
                 raise

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from bat_events.codec import Codec
 from bat_events.errors import LogError
 from bat_events.log.admin import apply_topics, delete_namespace, list_topics, namespaces, publish_schemas
-from bat_events.log.interface import Outgoing
+from bat_events.log.cluster import client_settings
+from bat_events.log.interface import Outgoing, Partition
 from bat_events.log.kafka import KafkaReactorLog, KafkaReader, KafkaWorkerLog, KafkaWriter
 from bat_events.log.local_kafka import LocalKafka
+from bat_events.log.topics import broker_name
 from tests.log_contract import REACTOR_TOPICS, WORKER_TOPIC, LogContract, out
 
 pytestmark = pytest.mark.kafka
@@ -20,7 +24,8 @@ class TestKafkaLog(LogContract):
     """See LogContract."""
 
     @pytest.fixture(autouse=True)
-    def _topics(self, kafka: LocalKafka, namespace: str) -> Any:
+    def _topics(self, kafka: LocalKafka, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+        self.monkeypatch = monkeypatch
         self.bootstrap, self.namespace = kafka.login(), namespace
         apply_topics(kafka.login(), namespace, partitions=4)
         self.left: list[Any] = []
@@ -44,6 +49,16 @@ class TestKafkaLog(LogContract):
     def kill(self, log: Any) -> None:
         """Leave it as it is, its transaction open: the next instance must fence it."""
         self.left.append(log)
+
+    transaction_s = 2.0
+
+    def shorten_transactions(self) -> None:
+        self.monkeypatch.setattr("bat_events.log.kafka._TRANSACTION_TIMEOUT_MS", round(1000 * self.transaction_s))
+
+    def cut(self, where: Partition, offset: int) -> None:
+        place = TopicPartition(broker_name(self.namespace, where[0]), where[1], offset)
+        for future in AdminClient(client_settings(self.bootstrap)).delete_records([place]).values():
+            future.result()
 
 
 def test_two_namespaces_do_not_see_each_other(kafka: LocalKafka, namespace: str) -> None:

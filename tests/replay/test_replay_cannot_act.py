@@ -39,8 +39,11 @@ FORBIDDEN = [
     "bat_events.cli",
 ]
 
+ROOT = Path(__file__).parents[2]
+
 PROGRAM = """
 import sys
+sys.path.insert(0, {root!r})
 from importlib.abc import MetaPathFinder
 
 FORBIDDEN = {forbidden!r}
@@ -82,7 +85,7 @@ def archive(records: list[Record], tmp_path: Path) -> Path:
 
 
 def run(archive: Path) -> "subprocess.CompletedProcess[str]":
-    program = PROGRAM.format(forbidden=FORBIDDEN, folder=str(archive))
+    program = PROGRAM.format(root=str(ROOT), forbidden=FORBIDDEN, folder=str(archive))
     return subprocess.run(
         [sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=120, cwd=archive, check=False
     )
@@ -90,13 +93,13 @@ def run(archive: Path) -> "subprocess.CompletedProcess[str]":
 
 def test_an_archive_replays_where_nothing_that_acts_can_be_imported(archive: Path) -> None:
     first, second = run(archive), run(archive)
-    assert (first.returncode, first.stderr) == (0, "")
+    assert (first.returncode, first.stderr) == (3, "")  # no evidence, no held-out cells
     assert first.stdout == second.stdout
-    assert '"exit_code":0' in first.stdout
+    assert '"exit_code":3' in first.stdout
 
 
 def test_the_guard_itself_works(archive: Path) -> None:
-    program = PROGRAM.format(forbidden=[*FORBIDDEN, "bat_events.deciders.gate"], folder=str(archive))
+    program = PROGRAM.format(root=str(ROOT), forbidden=[*FORBIDDEN, "bat_events.deciders.gate"], folder=str(archive))
     found = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
     assert "replay imports bat_events.deciders.gate" in found.stderr
 

@@ -113,7 +113,7 @@ def test_a_log_without_its_last_transaction_is_that_of_a_campaign_still_running(
     _, before = pick([records[number - 1]], lambda _: True)
     assert before.envelope.cut == fact.envelope.cut
     result = replay_campaign(MemorySource([*records[: number - 1], *records[number + 1 :]]))
-    assert (result.exit_code, result.outcome) == (0, None)
+    assert (result.reproduced, result.outcome) == (True, None)
     assert [pending.id for pending in result.pending] == [before.id, fact.id]
 
 
@@ -203,7 +203,7 @@ def test_failures_that_do_not_fit_the_report_are_found(
 def test_failures_that_were_not_recorded_are_no_difference(records: list[Record]) -> None:
     number, _ = pick(records, lambda f: isinstance(f.event, EvaluationReported))
     older = swapped(records, number, falsify(records[number], body={"failures": None}))
-    assert replay_campaign(MemorySource(older)).exit_code == 0
+    assert replay_campaign(MemorySource(older)).reproduced
 
 
 def test_a_cleared_verdict_with_a_failed_check_is_found(records: list[Record]) -> None:
@@ -374,7 +374,7 @@ def test_a_chain_made_anew_with_another_key_shows_another_signer(records: list[R
     receipts = [{**r.model_dump(), "signature": forger.sign(r.digest)} for r in rollout.receipts]
     body = {"receipts": receipts, "signer": forger.public, "seal": seal}
     result = replay_campaign(MemorySource(swapped(records, number, falsify(records[number], body=body))))
-    assert result.exit_code == 0
+    assert result.reproduced
     assert result.signers[forger.public] == 1
     assert set(result.signers) == {forger.public, KEY.public}
     assert f"receipts of 1 rollouts are signed by {forger.public}" in render(result)
@@ -441,4 +441,4 @@ def test_an_item_that_scores_more_than_evidence_and_model_allow_is_found(records
     found = of(replay(swapped(records, number, changed)), fact.id, Kind.FACT)
     assert (found.field, found.recorded, found.recomputed) == (f"items.{item.item}.score", item.score, 0.25)
     bounded = falsify(records[number], body={"texts": [{**said, "cap": item.score}]})
-    assert replay_campaign(MemorySource(swapped(records, number, bounded))).exit_code == 0
+    assert replay_campaign(MemorySource(swapped(records, number, bounded))).reproduced

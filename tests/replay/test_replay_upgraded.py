@@ -101,7 +101,7 @@ def test_rounds_prescribed_after_the_adoption_are_decided_by_the_new_version(see
     assert len(drawn) == len(set(drawn))
     source = MemorySource(records)
     result = replay_campaign(source)
-    assert (result.exit_code, result.outcome) == (0, "completed"), render(result)
+    assert (result.reproduced, result.outcome) == (True, "completed"), render(result)
     assert to_json(_streamed(source, None, None)) == to_json(replay_in_memory(source))
     assert {d.logic for d in result.deciders if d.decisions} >= ({"planner/2", "planner/4"} if later else {"planner/2"})
 
@@ -155,7 +155,7 @@ def test_planner_3_goes_on_after_planner_2_and_says_what_it_abandons(seed: int, 
     assert {f.event.round for f in facts if isinstance(f.event, GroupAbandoned)} == again & later != set()
     source = MemorySource(records)
     result = replay_campaign(source)
-    assert (result.exit_code, result.outcome) == (0, "completed"), render(result)
+    assert (result.reproduced, result.outcome) == (True, "completed"), render(result)
     assert to_json(_streamed(source, None, None)) == to_json(replay_in_memory(source))
 
 

@@ -128,7 +128,7 @@ def _stormy(
     try:
         with field.serving() as supervisor:
             storm_on(storm, kills=kills, expected_events=len(expected.facts), disk=disk)
-            settle(field, say, timeout_s=600)
+            settle(storm, timeout_s=600)
             storm.tick()
         reached = outcome(field.home)
         found = faults(expected, reached)
@@ -138,7 +138,6 @@ def _stormy(
         data = storm.as_data()
         (folder / "timeline.json").write_text(json.dumps(data, indent=1))
     codes = Counter(code for child in supervisor.children for code in child.exit_codes if code >= 0)
-    rounds = [f.envelope.time.timestamp() for f in reached.facts if type(f.event).__name__ == "RoundCompleted"]
     return {
         **data,
         "events": len(reached.facts),
@@ -152,7 +151,6 @@ def _stormy(
             "lived_on": sum(process.returncode not in (1, 3) for _, process in field.zombies),
         },
         "own_ends": {f"exit {code}": count for code, count in sorted(codes.items())},
-        "rounds_s": [moment - storm.began_wall for moment in rounds],
         "storm_s": time.monotonic() - began,
     }
 

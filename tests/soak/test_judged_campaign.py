@@ -84,7 +84,7 @@ def test_rewards_that_a_judge_could_not_give_are_missing_and_the_campaign_goes_o
     assert [f.event.outcome for f in facts if isinstance(f.event, CampaignFinished)] == ["completed"]
     shadows = [f.event for f in facts if isinstance(f.event, RewardShadowed)]
     assert {event.model for event in shadows} == {"second"}
-    assert json.loads(home.run("replay", "judged", "--json"))["exit_code"] == 0
+    assert json.loads(home.run("replay", "judged", "--heldout", "--json"))["exit_code"] == 0
     asked = {f"{text.judgement}" for text in texts}
     store = home.path / "artifacts"
     assert all((store / digest[:2] / digest).is_file() for digest in asked)

@@ -60,7 +60,7 @@ def test_dead_letters_are_written_by_the_services_of_their_plane_and_its_operato
 
 
 def test_every_service_is_a_principal_and_nothing_else_is_but_the_operators() -> None:
-    assert set(BY_PRINCIPAL) - set(SERVICES) == {"campaign", "reader", "admin", "dlq", "heldout-dlq"}
+    assert set(BY_PRINCIPAL) - set(SERVICES) == {"campaign", "reader", "admin", "dlq", "heldout-dlq", "monitor"}
     assert set(SERVICES) <= set(BY_PRINCIPAL)
     assert len(BY_PRINCIPAL) == len(PRINCIPALS)
 
@@ -105,9 +105,15 @@ def test_a_worker_has_no_more_than_its_handlers_declare() -> None:
 
 def test_observers_and_readers_write_nothing() -> None:
     writing = {p.name for p in PRINCIPALS if p.kind == "observer" and p.writes} | set(BY_PRINCIPAL["reader"].writes)
+    writing |= set(BY_PRINCIPAL["monitor"].writes)
     assert writing == set()
     assert BY_PRINCIPAL["auditor"].reads == BY_PRINCIPAL["reader"].reads == OPEN_TOPICS
     assert set(OPEN_TOPICS) | set(HELDOUT_TOPICS) | {SCHEMA_TOPIC} == {spec.name for spec in TOPICS}
+
+
+def test_only_the_monitor_follows_other_groups_and_it_may_not_join_them() -> None:
+    groups = [rule for rule in rules("bat") if rule.resource == "GROUP" and rule.name == "bat."]
+    assert [(rule.user, rule.operation, rule.pattern) for rule in groups] == [("bat.monitor", "DESCRIBE", "PREFIXED")]
 
 
 def test_rules_name_nothing_outside_their_namespace() -> None:

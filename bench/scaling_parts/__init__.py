@@ -1,0 +1,1 @@
+"""What bench/scaling.py and its tests are made of."""
