@@ -5,8 +5,11 @@ stopped past its session while a third takes over. Each test reads one promise o
 """
 
 import json
+import re
 import signal
+import socket
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +24,7 @@ from bat_events.codec import Fact
 from bat_events.deciders.interface import Draft
 from bat_events.errors import LogError
 from bat_events.events.rounds import GroupRequested
-from bat_events.log.admin import admin_client, group_offsets
+from bat_events.log.admin import admin_client, apply_topics, group_offsets
 from bat_events.log.interface import Outgoing
 from bat_events.log.kafka import KafkaWriter
 from bat_events.log.local_kafka import LocalKafka
@@ -32,6 +35,7 @@ from bat_events.service.runtime import Status
 from bat_events.service.services import Service, worker
 from bat_events.settings import load_settings
 from bench.scaling_parts.fleet import Feeder, Fleet, pieces, request, until
+from tests.e2e.commands import Home
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -264,3 +268,33 @@ def _step(service: Service, condition: Any, timeout_s: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
         service.machines[0].step(0.05)
+
+
+def test_a_supervisor_answers_prometheus_for_all_its_services(kafka: LocalKafka, tmp_path: Path) -> None:
+    home = Home(tmp_path, kafka=kafka, namespace="t-scrape")
+    apply_topics(kafka.login(), "t-scrape", partitions=2)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home.env["BAT_METRICS__PORT"] = str(port)
+
+    def scraped() -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+                text: str = answer.read().decode()
+        except OSError:
+            return ""
+        return text
+
+    with home.serving("gate", "teacher"):
+        until(
+            lambda: {"gate", "teacher"} <= set(re.findall(r'bat_position{.*service="([a-z]+)"', scraped())),
+            "both services are scraped",
+            90,
+        )
+        text = scraped()
+    assert 'service="gate"' in text
+    assert 'service="teacher"' in text
+    assert 'bat_group_lag_records{partition="1",service="rollout",topic="group"} 0.0' in text
+    assert 'bat_group_members{service="rollout"} 0.0' in text
+    assert "bat_lag_observed 1.0" in text
