@@ -87,7 +87,8 @@ class Trained(StatingTrainer):
 class Judged:
     """A judge whose effect takes no time."""
 
-    name, version, topic, outputs = "judge", 1, "rollout", ("reward",)
+    name, version, topic = "judge", 1, "rollout"
+    outputs: tuple[str, ...] = ("reward",)
 
     def __init__(self) -> None:
         self._plan = plan_of(10)

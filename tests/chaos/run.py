@@ -73,7 +73,7 @@ def quiet(watch: Watch, look: Callable[[], object], seconds: float = _QUIET_S) -
 @contextlib.contextmanager
 def broker(path: Path) -> Any:
     """A broker of its own, which may be killed."""
-    kafka = LocalKafka(path)
+    kafka = LocalKafka(path, start_timeout_s=300)
     kafka.up()
     try:
         yield kafka

@@ -45,7 +45,7 @@ def strike(storm: Storm) -> None:
     storm.kill_next(5)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_killed_services_a_killed_broker_and_a_zombie_change_nothing(kafka: LocalKafka, tmp_path: Path) -> None:
     secrets = make_secrets(tmp_path)
     calm = Home(tmp_path / "calm", kafka=kafka, namespace="chaos-calm")
