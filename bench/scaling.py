@@ -102,6 +102,7 @@ def moves(kafka: LocalKafka, folder: Path, options: argparse.Namespace) -> dict[
             last = _begun(fleet, pid=new.pid)[-1]["partition"]
             owners = fleet.owners()
             theirs = {partition for partition, owner in owners.items() if owner == owners[last]}
+            until(lambda: fleet.last(new.pid) == "begun", "it is at work", 60)
             killed = time.time()
             new.send_signal(signal.SIGKILL)
             new.wait()

@@ -141,6 +141,10 @@ class Fleet:
         text = self.journal.read_text() if self.journal.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
+    def last(self, pid: int) -> str:
+        """What a process noted last."""
+        return [str(note["what"]) for note in self.notes() if note["pid"] == pid][-1]
+
     def publish(self, some: Iterable[Piece], *, size: int = 2) -> float:
         """Put groups on the log; gives the moment at which they could be read (s since the epoch)."""
         writer = KafkaWriter(bootstrap=self.admin, namespace=self.namespace, name="bench")
