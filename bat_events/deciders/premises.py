@@ -12,6 +12,7 @@ folded by this rule; older ones are folded as they were.
 from collections.abc import Collection, Iterator
 from typing import ClassVar, get_args
 
+from bat_events.domain.compact import Table
 from bat_events.domain.grouping import group_id, rollout_id, state_id
 from bat_events.events.bank import (
     LeakageVerdict,
@@ -99,6 +100,36 @@ def _needed(fact: Fact) -> Premise | None:
     return None
 
 
+class _There:
+    """Premises that are there. Those that name a state or a rollout are as many as these, and kept as bytes."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str], Table] = {}
+        self._others: set[Premise] = set()
+
+    def add(self, premise: Premise) -> bool:
+        """Whether it is new."""
+        campaign, _, kind, what = premise
+        if kind not in _OF_IDS:
+            new = premise not in self._others
+            self._others.add(premise)
+            return new
+        table = self._ids.get((campaign, kind))
+        if table is None:
+            table = self._ids[(campaign, kind)] = Table(16)
+        return table.put(bytes.fromhex(what))
+
+    def __contains__(self, premise: Premise) -> bool:
+        campaign, _, kind, what = premise
+        if kind not in _OF_IDS:
+            return premise in self._others
+        table = self._ids.get((campaign, kind))
+        return table is not None and table.get(bytes.fromhex(what)) is not None
+
+
+_OF_IDS = frozenset({"RolloutCompleted", "StateSynthesized"})
+
+
 class Premises:
     """The rule for one service, over all campaigns of its namespace; see the module."""
 
@@ -107,7 +138,7 @@ class Premises:
 
     def __init__(self, inputs: Collection[str]) -> None:
         self._inputs = frozenset(inputs)
-        self._there: set[Premise] = set()
+        self._there = _There()
         self._held: dict[Premise, list[Fact]] = {}
         self._refused: list[tuple[Fact, str]] = []
 
@@ -125,8 +156,7 @@ class Premises:
             return []
         found = [fact]
         given = _given(fact)
-        if given is not None and given not in self._there:
-            self._there.add(given)
+        if given is not None and self._there.add(given):
             for waiting in self._held.pop(given, ()):
                 found += self.take(waiting)
         return found

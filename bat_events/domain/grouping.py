@@ -15,7 +15,7 @@ from bat_events.domain.vocabulary import Focus, Outcome, Track
 
 TIE = 1e-12  # rewards closer than this are equal: means of the same items in another order differ by rounding only
 
-_KEPT = 1 << 14  # ids of a round or two: a decider, its premises and replay ask for the same ones one after another
+_KEPT = 1 << 12  # ids of a round: a decider, its premises and replay ask for the same ones one after another
 
 
 @lru_cache(_KEPT)
