@@ -339,7 +339,10 @@ class KafkaWorkerLog(Reading):
             except Rebalanced:
                 if time.monotonic() > deadline:
                     raise
+                known = set(self._gained)
                 self.keep_alive()
+                if anew := sorted(set(offsets) & (self._gained - known)):
+                    raise Rebalanced(f"partitions {anew} went and came back meanwhile: ours is dropped") from None
         for where in offsets:
             self._marks.pop(where, None)
 

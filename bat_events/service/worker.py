@@ -339,7 +339,10 @@ class WorkerMachine:
                     self._write(outputs, offsets, {where: len(letters)})
                 break
             except Rebalanced:
-                if set(offsets) <= self._log.assigned():
+                anew = self._gain()
+                if where in anew:  # it went and came back: whoever had it may have done this, and more
+                    return False
+                if not anew & set(offsets) and set(offsets) <= self._log.assigned():
                     raise  # nothing was taken away, and still the group does not take it
         self._done.update(offsets)
         self._passed.clear()

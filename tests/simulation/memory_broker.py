@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bat_events.errors import FencedError, LogError
+from bat_events.errors import FencedError, LogError, Rebalanced
 from bat_events.log.interface import Outgoing, Partition, Record
 
 
@@ -251,10 +251,10 @@ class Broker:
     def send_offsets(
         self, name: str, epoch: int, group: str, offsets: Mapping[Partition, tuple[int, str]], member: Member | None
     ) -> None:
-        """Add a group's offsets. Raises FencedError, or LogError for who is no member any more."""
+        """Add a group's offsets. Raises FencedError, or Rebalanced for who is no member any more."""
         open_ = self._check(name, epoch)
         if member is not None and member not in self.members.get(group, []):
-            raise LogError(f"group {group}: unknown member: its session was over, others have its partitions")
+            raise Rebalanced(f"group {group}: unknown member: its session was over, others have its partitions")
         open_.offsets.update({(group, where): value for where, value in offsets.items()})
 
     def commit(self, name: str, epoch: int) -> None:

@@ -114,7 +114,8 @@ class _Writer(_Reader):
             raise
         except LogError as error:
             broker.abort(self._id, self._epoch)
-            raise LogError(f"transaction aborted, nothing was kept: {error}") from error
+            kind = Rebalanced if isinstance(error, Rebalanced) else LogError
+            raise kind(f"transaction aborted, nothing was kept: {error}") from error
         crash("committed")
 
     def _member(self) -> "MemoryWorkerLog | None":
@@ -257,13 +258,18 @@ class MemoryWorkerLog(_Writer):
         crash: CrashPoint,
         notes: Mapping[Partition, str] | None = None,
     ) -> None:
-        """See WorkerLog."""
-        lost = sorted(set(offsets) - self._assigned)
-        if lost:
-            raise Rebalanced(
-                f"partitions {lost} were given to another member meanwhile: its work stands, ours is dropped"
-            )
-        self._write(outputs, offsets, crash, notes)
+        """See WorkerLog. Who was expelled learns it here, joins anew, and what it lost is refused."""
+        while True:
+            if lost := sorted(set(offsets) - self._assigned):
+                raise Rebalanced(f"partitions {lost} were given to another member meanwhile: ours is dropped")
+            try:
+                self._write(outputs, offsets, crash, notes)
+                break
+            except Rebalanced:
+                known = set(self._gained)
+                self.keep_alive()  # and so learn what is lost
+                if anew := sorted(set(offsets) & (self._gained - known)):
+                    raise Rebalanced(f"partitions {anew} went and came back meanwhile: ours is dropped") from None
         for where in offsets:
             self._marks.pop(where, None)
 

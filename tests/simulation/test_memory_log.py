@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bat_events.errors import FencedError, LogError
+from bat_events.errors import FencedError, Rebalanced
 from bat_events.log.interface import Outgoing, Partition
 from tests.log_contract import REACTOR_TOPICS, WORKER_TOPIC, LogContract, dies, nothing, out
 from tests.simulation.memory_log import Broker, MemoryReactorLog, MemoryWorkerLog, MemoryWriter
@@ -51,7 +51,7 @@ class TestMemoryLog(LogContract):
         assert second.poll(10, 2.0) == []
         assert [r.value for r in self.read(second, 1)] == [b"v0"]
         assert len(second.assigned()) == 4
-        with pytest.raises(LogError, match="unknown member"):
+        with pytest.raises(Rebalanced, match="given to another"):
             first.commit([out("bank.state", 1)], {record.place: record.offset + 1}, nothing)
         assert second.standing(record.place) == (0, "")
         assert ("bank.state", 0) not in self.broker.records
