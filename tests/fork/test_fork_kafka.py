@@ -1,5 +1,6 @@
-"""A fork on the real Kafka, through the command line: other rules prescribe another stage, and that is practised for real."""
+"""A fork on the real Kafka, through the command line: another gate decides, and practice goes on from what it decided."""
 
+import json
 import shutil
 from collections import defaultdict
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ WAIT_S = 900.0
 
 @pytest.fixture(scope="module")
 def origin(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A finished campaign whose second round would have practised another stage under the raw rule, and its archive."""
+    """A finished campaign of two rounds, and its archive."""
     home = Home(tmp_path_factory.mktemp("home"), kafka=kafka, namespace="fork-origin")
     home.run("campaign", "start", str(SCRIPTED), "--id", "short")
     with home.serving():
@@ -40,11 +41,10 @@ def origin(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 def fork(home: Home, *words: str, code: int = 0) -> str:
-    changes = ("--set", "gate.mode=reference", "--set", "target_rule=raw")
-    return home.run("fork", "short", "--at", "round:1", *changes, *words, code=code)
+    return home.run("fork", "short", "--at", "round:1", "--set", "gate.mode=reference", *words, code=code)
 
 
-def test_other_rules_decide_for_real_and_the_fork_replays(origin: Home, kafka: LocalKafka) -> None:
+def test_another_gate_decides_for_real_and_the_fork_replays(origin: Home, kafka: LocalKafka) -> None:
     there = Home(origin.path, kafka=kafka, namespace="fork-reference")
     words = ("--name", "reference", "--namespace", there.namespace)
     with there.serving("planner", "gate"):  # were there before the copy, and wait for all of it
@@ -60,9 +60,16 @@ def test_other_rules_decide_for_real_and_the_fork_replays(origin: Home, kafka: L
     before, now = of_rounds(origin), of_rounds(there)
     assert [now[0], now[1].target_stage] == [before[0], before[1].target_stage]
     assert (before[1].mode, now[1].mode) == ("paired", "reference")
-    assert now[2].target_stage != before[2].target_stage
-    assert now[2].weights != before[2].weights, "another stage was practised, from the same checkpoint"
-    assert now[2].start_checkpoint == before[2].start_checkpoint
+    answer = json.loads(origin.run("replay", "--what-if", "gate.mode=reference", "--json"))
+    assert answer["rounds"][1]["would_decide"] == ("promoted" if now[1].promoted else "held")
+    if (
+        now[1].promoted == before[1].promoted
+    ):  # whether it matters depends on the held-out instances, which are drawn anew
+        assert (now[2].target_stage, now[2].weights) == (before[2].target_stage, before[2].weights)
+    else:
+        assert now[2].start_checkpoint != before[2].start_checkpoint
+        assert now[2].weights != before[2].weights
+    assert now[2].start_checkpoint == (now[1].weights if now[1].promoted else now[0].weights)
     assert {(row["maker"], row["copied_from"], row["ok"]) for row in rows} >= {
         ("short", "short", True),
         ("short~reference", None, True),
