@@ -120,6 +120,11 @@ class ArchiveSource:
             self.judged = {(part.topic, part.partition): part.offset_judged for part in manifest.partitions}
 
     @property
+    def sealed(self) -> bool:
+        """Whether its format carries what a check against seals needs."""
+        return self._reader is not None
+
+    @property
     def holds_heldout(self) -> bool:
         """Whether it was exported with held-out topics."""
         return self._reader is not None and self._reader.manifest.heldout == "included"

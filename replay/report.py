@@ -13,6 +13,7 @@ from rich.table import Table
 from bat_events.domain.canonical import canonical_json
 from bat_events.replay.differences import Difference, Json
 from bat_events.replay.result import NotRecomputed, ReplayResult
+from bat_events.replay.verify import Verification
 
 JSON_VERSION = 2
 _SHOWN = 10  # further differences listed by one line each
@@ -55,6 +56,8 @@ def render(result: ReplayResult) -> str:
         console.print(_listed("recorded, and recomputed by no replay", result.taken))
     if result.not_recomputed:
         console.print(_listed("NOT recomputed, and could be", result.not_recomputed))
+    if result.seals is not None:
+        _print_seals(console, result.seals)
     console.print(escape(_verdict(result)))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
@@ -103,6 +106,20 @@ def _listed(title: str, parts: Sequence[NotRecomputed]) -> Table:
     return table
 
 
+def _print_seals(console: Console, seals: Verification) -> None:
+    for plane in seals.planes:
+        outside = ", held against heads kept outside" if plane.heads_checked else ""
+        console.print(
+            escape(
+                f"{plane.plane}: {plane.seals} seals over {plane.sealed:,} records, {plane.unsealed:,} unsealed{outside}"
+            )
+        )
+    for finding in seals.findings[:_SHOWN]:
+        console.print(escape(f"seal broken: {finding.line()}"))
+    if len(seals.findings) > _SHOWN:
+        console.print(f"and {len(seals.findings) - _SHOWN} more; `bat-events log verify` lists them all")
+
+
 def _line(difference: Difference) -> str:
     where = difference.at or "not on the log"
     return f"{difference.kind.value}: {difference.type} {difference.id} ({where}): {difference.message}"
@@ -115,6 +132,12 @@ def _text(value: Json) -> str:
 
 
 def _verdict(result: ReplayResult) -> str:
+    if not result.as_sealed:
+        return f"NOT as it was sealed: {_reproduction(result)}"
+    return _reproduction(result)
+
+
+def _reproduction(result: ReplayResult) -> str:
     if result.differences:
         return f"{len(result.differences)} differences: this log is not what its rules and facts give"
     if result.unknown_logic:

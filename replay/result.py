@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bat_events.replay.differences import Difference, Pending
+from bat_events.replay.verify import Verification
 
 REPORTS = "track, stage and Overall scores against held-out cells"
 """The check of reports that needs a right to held-out cells (heldout.py)."""
@@ -60,6 +61,7 @@ class ReplayResult:
     ]  # public keys of receipts -> how many rollouts each signed; compare them with the workers'
     unknown_logic: Mapping[str, int]  # decider versions that are not here -> how many decisions they made
     log_only: bool = False  # asked to leave out what needs more than the open log
+    seals: Verification | None = None  # the record against its seals; None where that was not asked
     origin: "ReplayResult | None" = None  # of a fork: the replay of its copies, as the log that they were copied from
 
     @property
@@ -80,13 +82,18 @@ class ReplayResult:
         return not self.differences and not self.unknown_logic
 
     @property
+    def as_sealed(self) -> bool:
+        """Whether no seal is broken; True where none was looked at."""
+        return self.seals is None or self.seals.ok
+
+    @property
     def exit_code(self) -> int:
         """0: nothing differs, and all was recomputed that can be (with `log_only`: that the log alone gives).
 
-        1: something differs. 2: a decider's version is not here. 3: nothing differs, and `not_recomputed` is not empty. Of a
-        fork the copies count too.
+        1: something differs, or a seal is broken. 2: a decider's version is not here. 3: nothing differs, and
+        `not_recomputed` is not empty. Of a fork the copies count too.
         """
-        codes = {1 if self.differences else 2 if self.unknown_logic else 0}
+        codes = {1 if self.differences or not self.as_sealed else 2 if self.unknown_logic else 0}
         codes.add(3 if self.not_recomputed and not self.log_only else 0)
         if self.origin is not None:
             codes.add(replace(self.origin, log_only=self.log_only).exit_code)

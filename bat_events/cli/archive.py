@@ -8,15 +8,14 @@ from typing import Annotated
 import typer
 
 from bat_events.artifacts import ArtifactError, ArtifactStore
+from bat_events.cli import seals
 from bat_events.cli.common import errors, prepare, running_broker, say, settings_of
 from bat_events.errors import BatError, ConfigurationError
 from bat_events.log.access import ADMIN
-from bat_events.log.heads import Head, heads_path, read_heads
 from bat_events.service.context import sign_in
 from bat_events.settings import Settings
 
 Folder = Annotated[Path, typer.Argument(help="an archive folder")]
-_HEADS = "the heads of seals that were kept outside the broker (BAT_HOME/seals/NAMESPACE.jsonl)"
 
 
 def export_command(
@@ -90,35 +89,20 @@ def verify_command(
     ctx: typer.Context,
     campaign: Annotated[str | None, typer.Argument(help="a campaign's id; left out with --archive")] = None,
     archive: Annotated[Path | None, typer.Option(help="check an archive folder instead of Kafka")] = None,
-    heads: Annotated[list[Path] | None, typer.Option(help=_HEADS)] = None,
+    heads: Annotated[list[Path] | None, typer.Option(help=seals.HEADS)] = None,
     heldout: Annotated[bool, typer.Option("--heldout", help="the held-out plane's seals too (on Kafka)")] = False,
 ) -> None:
     """Check a campaign against its seals. Exit 0 only if nothing differs; names the first event that does."""
-    from bat_events.replay.kafka_log import KafkaExportLog
-    from bat_events.replay.verify import Verification, verify
-    from bat_events.replay.verify_archive import verify_archive
-    from bat_events.replay.verify_kafka import KafkaSealedLog
 
     with errors():
         if (campaign is None) == (archive is None):
             raise ConfigurationError("name a campaign, or an archive with --archive FOLDER")
         settings = settings_of(ctx)
-        kept = _read_heads(heads)
-        found: Verification
         if archive is not None:
-            found = verify_archive(archive, kept, _silent)
+            found = seals.of_archive(archive, heads)
         else:
             assert campaign is not None
-            kept = kept if kept is not None else _own_heads(settings, heldout=heldout)
-            with running_broker(settings) as address:
-                hidden = sign_in(settings, address, "heldout-auditor") if heldout else None
-                log = KafkaExportLog(sign_in(settings, address, "reader"), settings.namespace, campaign, heldout=hidden)
-                try:
-                    found = verify(
-                        KafkaSealedLog(log, settings.namespace, campaign, heads=_heads_files(settings)), kept, _silent
-                    )
-                finally:
-                    log.close()
+            found = seals.of_log(settings, campaign, heads, heldout=heldout)
     for plane in found.planes:
         outside = (
             "held against the heads kept outside" if plane.heads_checked else "not held against heads kept outside"
@@ -139,14 +123,14 @@ def prove_command(
     event: Annotated[str | None, typer.Argument(help="an event's id (32 hex digits)")] = None,
     archive: Annotated[Path | None, typer.Option(help="the archive that holds it")] = None,
     check: Annotated[Path | None, typer.Option(help="check this proof instead of making one")] = None,
-    heads: Annotated[list[Path] | None, typer.Option(help=_HEADS)] = None,
+    heads: Annotated[list[Path] | None, typer.Option(help=seals.HEADS)] = None,
 ) -> None:
     """Write a proof that an event stood on a sealed log (JSON, to standard output), or check one, offline."""
     from bat_events.replay.proofs import check_proof, parse_proof, prove
 
     with errors():
         if check is not None:
-            kept = _read_heads(heads)
+            kept = seals.read_all(heads)
             if kept is None:
                 raise ConfigurationError("a proof is checked against --heads FILE: without it anybody can make one")
             try:
@@ -187,25 +171,3 @@ def _fetch(store: ArtifactStore) -> Callable[[str], bytes | None]:
             raise BatError(str(error)) from None
 
     return fetch
-
-
-def _read_heads(paths: list[Path] | None) -> list[Head] | None:
-    return [head for path in paths for head in read_heads(path)] if paths else None
-
-
-def _heads_files(settings: Settings) -> dict[str, Path]:
-    home, namespace = settings.home.absolute(), settings.namespace
-    return {
-        "training": heads_path(home, namespace, heldout=False),
-        "heldout": heads_path(home, namespace, heldout=True),
-    }
-
-
-def _own_heads(settings: Settings, *, heldout: bool) -> list[Head] | None:
-    """The heads of this home, where its notaries ran."""
-    paths = [path for plane, path in _heads_files(settings).items() if heldout or plane == "training"]
-    return [head for path in paths if path.exists() for head in read_heads(path)] or None
-
-
-def _silent(_: str) -> None:
-    return None

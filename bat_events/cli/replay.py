@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace as dc_replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bat_events.cli import seals
 from bat_events.cli.common import errors, running_broker, settings_of
 from bat_events.cli.evidence import score_of
+from bat_events.cli.seals import HEADS
 from bat_events.errors import ConfigurationError
 from bat_events.service.context import sign_in
 from bat_events.settings import Settings
@@ -16,6 +19,7 @@ from bat_events.settings import Settings
 if TYPE_CHECKING:
     from bat_events.replay import Source
     from bat_events.replay.heldout import HeldoutLog
+    from bat_events.replay.verify import Verification
 
 
 def replay(
@@ -45,12 +49,14 @@ def replay(
         Path | None,
         typer.Option(help="of a fork: hold its copies against this archive of the campaign it was forked from"),
     ] = None,
+    heads: Annotated[list[Path] | None, typer.Option(help=HEADS)] = None,
     as_data: Annotated[bool, typer.Option("--json", help="as JSON")] = False,
 ) -> None:
     """Run the deciders again at the recorded cuts, and compute every score again from the evidence that is there.
 
-    Exit 0: all of it, and nothing differs. 1: something differs. 2: unreadable. 3: nothing differs, and some scores could not
-    be computed again, as listed; --log-only asks for no scores.
+    The record is held against its seals too, but for --until. Exit 0: all of it, and nothing differs. 1: something differs, or a
+    seal is broken. 2: unreadable. 3: nothing differs, and some scores could not be computed again, as listed; --log-only asks
+    for no scores.
     """
     import bat_events.replay as replaying
 
@@ -82,6 +88,10 @@ def replay(
             held = None if log_only else _heldout(settings, whole, asked=heldout)
             if held is not None:
                 result = replaying.with_heldout(result, source, held)
+            if until is None:
+                result = dc_replace(
+                    result, seals=_seals(settings, whole, archive, result.campaign, heads, heldout=heldout)
+                )
             if origin is not None:
                 result = replaying.with_origin(result, whole, replaying.ArchiveReader(origin))
             text, code = replaying.to_json(result) if as_data else replaying.render(result), result.exit_code
@@ -99,6 +109,23 @@ def _heldout(settings: Settings, source: "Source", *, asked: bool) -> "HeldoutLo
         return None
     with running_broker(settings) as address:
         return KafkaHeldout(sign_in(settings, address, "heldout-auditor"), settings.namespace)
+
+
+def _seals(
+    settings: Settings,
+    source: "Source",
+    archive: Path | None,
+    campaign: str,
+    heads: list[Path] | None,
+    *,
+    heldout: bool,
+) -> "Verification | None":
+    """The check against the seals; None for an archive of the first format, which says nothing of what lies outside it."""
+    from bat_events.replay import ArchiveSource
+
+    if archive is None:
+        return seals.of_log(settings, campaign, heads, heldout=heldout)
+    return seals.of_archive(archive, heads) if isinstance(source, ArchiveSource) and source.sealed else None
 
 
 def _changes(texts: list[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from bat_events.replay.archive_format import (
 )
 from bat_events.replay.archive_reader import Archived, ArchiveReader
 from bat_events.replay.archive_writer import PartitionWriter, _Rows
-from tests.replay.loop import CAMPAIGN
 
 
 class Forger:
@@ -66,14 +65,19 @@ class Forger:
             data["sha256"] = Manifest.model_validate_json(json.dumps(data)).digest()
         path.write_text(json.dumps(data))
 
-    def rewrite(self, where: Partition, records: list[Record], *, mend_leaves: bool) -> None:
-        """Other records in a partition: files, leaves (or the old ones), counts and digests made to fit."""
+    def rewrite(
+        self, where: Partition, records: list[Record], *, mend_leaves: bool, offsets: Sequence[int] | None = None
+    ) -> None:
+        """Other records in a partition: files, leaves (or the old ones), counts and digests made to fit.
+
+        `offsets`: those of the log; None: the records are numbered anew.
+        """
         folder = self.folder / where[0] / str(where[1])
         self.keep(*folder.iterdir())
         leaves = (folder / LEAVES).read_bytes()
         salt = b"\x07" * 32 if where[0].startswith("heldout.") else b""
-        writer = PartitionWriter(self.folder, where[0], where[1], CAMPAIGN, salt=salt)
-        for offset, record in enumerate(records):
+        writer = PartitionWriter(self.folder, where[0], where[1], self.reader.manifest.campaign, salt=salt)
+        for offset, record in zip(offsets or range(len(records)), records, strict=True):
             writer.add(dataclasses.replace(record, offset=offset))
         entry = writer.finish(judged=1 << 60).model_dump(mode="json")
         if not mend_leaves:
