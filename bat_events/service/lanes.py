@@ -39,14 +39,14 @@ class Lanes:
             self._waiting[_lane(record)] = deque([record])
         return None
 
-    def go_on(self) -> Iterator[Fact]:
-        """The facts to fold now that the dead-letter topic was read on, in the order of their lanes."""
+    def go_on(self) -> Iterator[tuple[Fact, Record]]:
+        """The facts to fold now that the dead-letter topic was read on, and their records, in the order of their lanes."""
         for key in sorted(self._waiting):
             lane = self._waiting[key]
             while lane:
                 fact = self._read(lane[0])
                 if isinstance(fact, Fact):
-                    yield fact
+                    yield fact, lane[0]
                 elif fact:
                     break
                 lane.popleft()

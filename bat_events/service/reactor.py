@@ -172,7 +172,8 @@ class ReactorMachine:
         if self._lanes is None or record is None or not self._recovered:
             return
         self._lanes.park(record, Cause.HANDLER_FAILED, f"{type(error).__name__}: {error}", fact=fact)
-        self._seen.offsets[record.place] = record.offset
+        if self._log.committed()[record.place] <= record.offset:  # not so where it waited behind another
+            self._seen.offsets[record.place] = record.offset
         self._emit([])
 
     # -- dead letters
@@ -185,8 +186,8 @@ class ReactorMachine:
         if not self._box.resolved or self._resolved == self._box.position:
             return
         self._resolved = self._box.position
-        for fact in self._lanes.go_on():
-            self._apply(fact, None)
+        for fact, record in self._lanes.go_on():
+            self._apply(fact, record)
         self._dirty = True
 
     def _report(self, lanes: Lanes) -> None:

@@ -117,3 +117,20 @@ def test_a_fact_on_which_the_rules_break_is_parked_and_the_next_start_goes_on_wi
     broker.append([decide(Discarded, letters(broker).open()[0])])
     run(reactor(broker))
     assert sorted(decided(broker)) == [1, 14, 15]
+
+
+def test_a_fact_that_waited_behind_another_and_breaks_the_rules_is_parked_as_well() -> None:
+    broker = Broker(PARTITIONS)
+    broker.append([undecodable(group(1, "k")), group(13, "k"), group(14, "k"), group(15, "z")])
+    machine = reactor(broker)
+    run(machine)
+    assert decided(broker) == [15]
+    broker.append([decide(Discarded, letters(broker).open()[0])])
+    with pytest.raises(ZeroDivisionError):
+        run(machine)
+    run(reactor(broker))
+    assert causes(broker) == ["bad_body", "handler_failed"]
+    assert decided(broker) == [15]
+    broker.append([decide(Discarded, letters(broker).open()[0])])
+    run(reactor(broker))
+    assert sorted(decided(broker)) == [14, 15]
