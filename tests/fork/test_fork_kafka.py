@@ -54,6 +54,8 @@ def test_another_gate_decides_for_real_and_the_fork_replays(origin: Home, kafka:
     with there.serving():
         there.wait(finished, "round", timeout_s=WAIT_S)
         there.wait(closed, *SEAL_TOPICS, timeout_s=WAIT_S)
+        ended = "SELECT id FROM events WHERE type = 'CampaignFinished'"
+        there.wait(lambda _: bool(there.ask(ended)), "round", timeout_s=WAIT_S)
         rows = there.ask(
             "SELECT maker, copied_from, count(*) AS n, bool_and(id_follows) AS ok FROM events GROUP BY ALL"
         )
