@@ -34,8 +34,10 @@ def conditions(steps: int, *, quick: bool) -> list[Condition]:
     if quick:
         return found
     found += [replace(base, name="samplers", shape=replace(base.shape, samplers=n)) for n in (8, 16, 64)]
-    by_turns = replace(base, name="what if: groups and rollouts placed by turns, not by key", shape=Shape(in_turn=True))
-    found += [replace(by_turns, lag=lag) for lag in (1, 2)]
+    by_key = replace(
+        base, name="what if: groups and rollouts placed by the hash of their key", shape=Shape(hashed=True)
+    )
+    found += [replace(by_key, lag=lag) for lag in (1, 2)]
     worded = replace(base, durations=replace(base.durations, synthesis=20.0), shape=Shape(synthesizers=8))
     found += [
         replace(worded, name="second round, states worded by a model; sync: one by one", rounds=2),

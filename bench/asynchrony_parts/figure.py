@@ -28,12 +28,10 @@ def draw_ratios(rows: Sequence[Compared], path: Path) -> None:
         axes.plot([p[0] for p in line], [p[1] for p in line], marker="o", color=colour, label=f"lag {lag}")
         axes.plot([p[0] for p in line], [p[2] for p in line], linestyle=":", linewidth=1, color=colour)
     for row in rows:
-        if row.condition.shape.in_turn:
+        if row.condition.shape.hashed:
             at = (row.condition.durations.tail, row.ratio)
             axes.plot(*at, marker="*", markersize=11, color=_LAGS[row.condition.lag % len(_LAGS)])
-            axes.annotate(
-                f"lag {row.condition.lag}, placed by turns", at, (6, 5), textcoords="offset points", fontsize=7
-            )
+            axes.annotate(f"lag {row.condition.lag}, placed by key", at, (6, 5), textcoords="offset points", fontsize=7)
     axes.axhline(2.5, color="black", linewidth=0.8, linestyle="--")
     axes.annotate("aim 2.5", (1.1, 2.53), fontsize=8)
     axes.set_xlabel("tail: deviation of log(rollout seconds)")

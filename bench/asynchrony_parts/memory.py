@@ -3,22 +3,22 @@
 What it promises is the part of log/interface.py that the service machines need; the suite for logs is tests/log_contract.py.
 """
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from bat_events.log.interface import CrashPoint, Outgoing, Partition, Record
+from bat_events.log.topics import partition_of
 
 
 class MemoryBroker:
     """All records, and who has which partition of which topic.
 
-    `in_turn`: topics whose records go to their partitions by turns. In this project a record's place is a function of its
-    key, so this is a what-if: it tells what placing by key costs.
+    `hashed`: topics whose records go where the hash of their key says. Groups and their rollouts are placed by turns
+    (bat_events.log.placement), so this is a what-if: it tells what placing by key costs.
     """
 
-    def __init__(self, partitions: Mapping[str, int], now_ms: Callable[[], int], in_turn: Sequence[str] = ()) -> None:
+    def __init__(self, partitions: Mapping[str, int], now_ms: Callable[[], int], hashed: Sequence[str] = ()) -> None:
         self.partitions, self._now_ms = partitions, now_ms
-        self._turns = {topic: itertools.cycle(range(partitions[topic])) for topic in in_turn}
+        self._hashed = frozenset(hashed)
         self.records: dict[Partition, list[Record]] = {}
         self._members: dict[str, list[MemoryWorkerLog]] = {}
         self._readers: dict[Partition, list[_MemoryLog]] = {}
@@ -30,7 +30,8 @@ class MemoryBroker:
     def append(self, outputs: Sequence[Outgoing]) -> None:
         """Commit records."""
         for out in outputs:
-            partition = next(self._turns[out.topic]) if out.topic in self._turns else out.partition
+            hashed = out.topic in self._hashed
+            partition = partition_of(out.key, self.partitions[out.topic]) if hashed else out.partition
             for reader in self._readers.get((out.topic, partition), ()):
                 reader.fresh = True
             place = self.records.setdefault((out.topic, partition), [])
@@ -47,13 +48,14 @@ class MemoryBroker:
             )
 
     def join(self, member: "MemoryWorkerLog", group: str, topic: str) -> None:
-        """Hand out the topic's partitions anew, one by one. All members join before anything is read."""
+        """Hand out the topic's partitions anew, neighbours to one member as Kafka does. All join before anything is read."""
         members = self._members.setdefault(group, [])
         members.append(member)
         for each in members:
             each.positions.clear()
-        for number, place in enumerate(self.all_partitions([topic])):
-            owner = members[number % len(members)]
+        places = self.all_partitions([topic])
+        for number, place in enumerate(places):
+            owner = members[number * len(members) // len(places)]
             owner.positions[place] = 0
             self._readers[place] = [r for r in self._readers.get(place, ()) if r not in members] + [owner]
 

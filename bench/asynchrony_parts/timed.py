@@ -42,8 +42,8 @@ class Shape:
     judges: int = 8
     synthesizers: int = 1
     partitions: int = 64
-    in_turn: bool = False
-    """Groups and rollouts go to workers by turns, not by key: a what-if, see memory.MemoryBroker."""
+    hashed: bool = False
+    """Groups and rollouts go to workers by the hash of their key, not by turns: a what-if, see memory.MemoryBroker."""
 
     def processes(self, name: str) -> int:
         """Of one kind of worker."""
@@ -142,8 +142,8 @@ class TimedCampaign:
         self._plan, self._durations, self._shape = plan, durations, shape
         self._counts = shape.counts()
         self._agenda, self._codec = Agenda(), Codec()
-        in_turn = ("group", "rollout") if shape.in_turn else ()
-        self._broker = MemoryBroker(self._counts, lambda: round(1000 * (BEGIN.timestamp() + self._agenda.at)), in_turn)
+        hashed = ("group", "rollout") if shape.hashed else ()
+        self._broker = MemoryBroker(self._counts, lambda: round(1000 * (BEGIN.timestamp() + self._agenda.at)), hashed)
         self.spans: list[Span] = []
 
     def run(self) -> list[Record]:
