@@ -62,7 +62,7 @@ def fork_campaign(
     if archive.manifest.heldout != "included" and not without_cells:
         raise LogError(
             f"{folder} holds no held-out cells: a fork could not compare a later checkpoint with the best so far, and would hold "
-            "every one. Export with --heldout, or measure the best so far again with --without-cells"
+            "every one. Export with --heldout, or say --without-cells if that is wanted"
         )
     check_topics(archive.manifest, target)
     say(f"looking for the cut of round {number}")

@@ -31,7 +31,8 @@ def fork(
         str | None, typer.Option(help="the fork's id is CAMPAIGN~NAME; made from the rest by default")
     ] = None,
     without_cells: Annotated[
-        bool, typer.Option("--without-cells", help="without held-out cells: comparators are measured again")
+        bool,
+        typer.Option("--without-cells", help="without held-out cells: reports only, and the gate can promote nothing"),
     ] = False,
 ) -> None:
     """Begin a new campaign with copies of another one's events, and go on from there under other settings."""
