@@ -342,13 +342,13 @@ class Broker:
 
     def sync(self, member: Member) -> None:
         """A member's sign of life: it gives up what shall be another's, then gets what is free and shall be its own."""
+        member.poked = False
         target = self._target(member)
         gone = member.granted - target
         if gone:
             member.revoke(gone)
             member.granted -= gone
-            self._poke(member.group)
-        member.poked = False
+            self._poke(member.group)  # itself too: shares may be cut otherwise now
         held = {where for other in self.members[member.group] if other is not member for where in other.granted}
         added = target - member.granted - held
         if added:

@@ -10,6 +10,7 @@ from bat_events.deciders.interface import Draft
 from bat_events.events.dead_letters import Discarded, Redriven
 from bat_events.events.rounds import CampaignFinished, GroupRequested
 from bat_events.log.interface import Outgoing
+from bat_events.log.topics import partition_of
 from bat_events.service.reactor import DeciderRules, ReactorMachine
 from bat_events.service.runtime import InlineExecutor, Status
 from tests.simulation.memory_log import Broker, MemoryReactorLog
@@ -45,7 +46,9 @@ class Count:
 
 
 def group(step: int, key: str) -> Outgoing:
-    return written(sample(GroupRequested).model_copy(update={"step": step}), ordinal=step, key=key)
+    made = written(sample(GroupRequested).model_copy(update={"step": step}), ordinal=step, key=key)
+    place = partition_of(key.encode(), PARTITIONS["group"])  # by key alone: here one key has several steps
+    return Outgoing(**{name: getattr(made, name) for name in ("topic", "key", "value", "headers")}, partition=place)
 
 
 def reactor(broker: Broker) -> ReactorMachine:
