@@ -161,6 +161,7 @@ class MemoryWorkerLog(_Writer):
         self.group, self._id, self.topic = service, f"{service}.{instance}", topic
         self._epoch = broker.begin_service(self._id)
         self.granted: set[Partition] = set()
+        self.target: set[Partition] = set()
         self.silent_since_ms: int | None = None
         self.poked = True
         self._open(broker, [topic], {})
