@@ -103,6 +103,8 @@ class Broker:
         self.transactions: dict[str, Transaction] = {}
         self.readers: dict[str, list[Reader]] = {}
         self._clock_ms = 0
+        self.moved = 0  # how often a member gave partitions up
+        self.held_back = 0  # how often a reader got less than there was
         self.silent = 0  # members that give no sign of life
 
     # -- time
@@ -350,6 +352,7 @@ class Broker:
         member.poked = False
         gone = member.granted - member.target
         if gone:
+            self.moved += 1
             member.revoke(gone)
             member.granted -= gone
             self._poke(member.group)

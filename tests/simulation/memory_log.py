@@ -58,6 +58,7 @@ class _Reader:
             if self.positions[where] == broker.part(where).stable:
                 self.unread.discard(where)
                 self.news.discard(where)
+        broker.held_back += bool(found and self.news)
         return found
 
     def caught_up(self) -> bool:
