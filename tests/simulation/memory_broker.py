@@ -50,11 +50,15 @@ class Reader(Protocol):
 
 
 class Member(Protocol):
-    """A member of a consumer group, as the broker knows it; `poked` when its share or its offsets may have changed."""
+    """A member of a consumer group, as the broker knows it; `poked` when its share or its offsets may have changed.
+
+    What it shall have (`target`) is set when members come or go; what it has (`granted`) follows, sign of life by sign of life.
+    """
 
     group: str
     topic: str
     granted: set[Partition]
+    target: set[Partition]
     silent_since_ms: int | None
     poked: bool
 
@@ -99,6 +103,8 @@ class Broker:
         self.transactions: dict[str, Transaction] = {}
         self.readers: dict[str, list[Reader]] = {}
         self._clock_ms = 0
+        self.moved = 0  # how often a member gave partitions up
+        self.held_back = 0  # how often a reader got less than there was
         self.silent = 0  # members that give no sign of life
 
     # -- time
@@ -334,6 +340,7 @@ class Broker:
 
     def rebalance(self, group: str, topic: str) -> None:  # noqa: ARG002
         """The group's partitions are to be handed out anew; at once unless it is gradual."""
+        self._share_out(group)
         self._poke(group)
         if not self.gradual:
             for _ in range(2):  # first everybody gives up, then everybody gets
@@ -343,14 +350,15 @@ class Broker:
     def sync(self, member: Member) -> None:
         """A member's sign of life: it gives up what shall be another's, then gets what is free and shall be its own."""
         member.poked = False
-        target = self._target(member)
-        gone = member.granted - target
+        gone = member.granted - member.target
         if gone:
+            self.moved += 1
             member.revoke(gone)
             member.granted -= gone
-            self._poke(member.group)  # itself too: shares may be cut otherwise now
+            self._poke(member.group)
+            member.poked = False
         held = {where for other in self.members[member.group] if other is not member for where in other.granted}
-        added = target - member.granted - held
+        added = member.target - member.granted - held
         if added:
             member.granted |= added
             member.assign(added)
@@ -359,19 +367,19 @@ class Broker:
         for member in self.members.get(group, []):
             member.poked = True
 
-    def _target(self, member: Member) -> set[Partition]:
-        """What a member shall have: shares that differ by one at most, and everybody keeps what it can."""
-        members = self.members[member.group]
-        everything = self.all_partitions([member.topic])
+    def _share_out(self, group: str) -> None:
+        """Set what each member shall have: shares that differ by one at most, and everybody keeps what it can."""
+        members = self.members.get(group, [])
+        if not members:
+            return
+        everything = self.all_partitions([members[0].topic])
         least, more = divmod(len(everything), len(members))
-        shares: list[list[Partition]] = []
         order = sorted(range(len(members)), key=lambda n: -len(members[n].granted))
         quota = {n: least + (place < more) for place, n in enumerate(order)}
-        for n, other in enumerate(members):
-            shares.append(sorted(other.granted)[: quota[n]])
+        shares = [sorted(member.granted)[: quota[n]] for n, member in enumerate(members)]
         taken = {where for share in shares for where in share}
         rest = [where for where in everything if where not in taken]
-        for n, share in enumerate(shares):
-            while len(share) < quota[n]:
-                share.append(rest.pop(0))
-        return set(shares[members.index(member)])
+        for n, member in enumerate(members):
+            lacking = quota[n] - len(shares[n])
+            member.target = {*shares[n], *rest[:lacking]}
+            rest = rest[lacking:]

@@ -58,6 +58,7 @@ class _Reader:
             if self.positions[where] == broker.part(where).stable:
                 self.unread.discard(where)
                 self.news.discard(where)
+        broker.held_back += bool(found and self.news)
         return found
 
     def caught_up(self) -> bool:
@@ -161,6 +162,7 @@ class MemoryWorkerLog(_Writer):
         self.group, self._id, self.topic = service, f"{service}.{instance}", topic
         self._epoch = broker.begin_service(self._id)
         self.granted: set[Partition] = set()
+        self.target: set[Partition] = set()
         self.silent_since_ms: int | None = None
         self.poked = True
         self._open(broker, [topic], {})

@@ -183,6 +183,10 @@ class World:
         with self._simulated():
             MemoryWriter(self.broker, "campaign").publish([self._first()])
             self._go_on(until=None)
+            if self.chaos.on:
+                self.chaos.happened.update(
+                    {"partitions moved": self.broker.moved, "records held back": self.broker.held_back}
+                )
             self._at_rest()
 
     def say(self, what: str) -> None:
