@@ -198,7 +198,7 @@ def test_the_campaign_is_sealed_exported_verified_proven_and_imported_elsewhere(
     both = (("--heldout",), ("--archive", str(folder)))
     told = [json.loads(home.run("replay", "tiny", *words, "--json")) for words in both]
     assert [(result["exit_code"], result["not_recomputed"]) for result in told] == [(0, []), (0, [])]
-    assert [{**result, "source": ""} for result in told[:1]] == [{**result, "source": ""} for result in told[1:]]
+    assert _without_names(told[0]) == _without_names(told[1])
 
     rollout = next(fact for fact in home.facts("rollout"))
     proof = tmp_path / "proof.json"
@@ -244,3 +244,9 @@ def _error(home: Home, *words: str) -> str:
     )
     assert done.returncode == 2
     return done.stderr
+
+
+def _without_names(result: dict[str, Any]) -> dict[str, Any]:
+    """A replay's result but for where it was read and which heads were there: only the archive was given none."""
+    planes = [{**plane, "heads_checked": None} for plane in result["seals"]["planes"]]
+    return {**result, "source": "", "seals": {"planes": planes, "findings": result["seals"]["findings"]}}

@@ -117,7 +117,7 @@ def _tell(fleet: Fleet) -> Story:
     story.end = _of(lag, "rollout")
     story.offsets = group_offsets(admin_client(fleet.admin), f"{fleet.namespace}.rollout")[0]
     story.begun = Counter(note["work"] for note in fleet.notes() if note["what"] == "begun")
-    story.moves = 3
+    story.moves = 4  # one joined, one died, one stopped, and it came back
     story.committed, story.answered, story.asked = feeder.outputs.ids, feeder.outputs.groups, feeder.asked
     feeder.outputs.close()
 
