@@ -19,7 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from bat_events.log.cluster import Address, client_settings
 from bat_events.log.interface import Outgoing, Record
 from bat_events.log.kafka import KafkaWorkerLog
-from bat_events.log.topics import broker_name, partition_of
+from bat_events.log.placement import place_of_group
+from bat_events.log.topics import broker_name
 
 TOPIC, DONE = "group", "rollout"
 QUIET = {"log_level": 0}  # clients outlive the broker, and would say so
@@ -146,7 +147,7 @@ class Shared:
             {**client_settings(self.address), **QUIET, "acks": "all", "batch.num.messages": 1, "linger.ms": 0}
         )
         for task in tasks:
-            where = partition_of(task.key.encode(), self.partitions)
+            where = place_of_group(task.number // 32, task.number // 4 % 8, self.partitions)
             producer.produce(broker_name(self.namespace, TOPIC), task.value, task.key.encode(), partition=where)
         producer.flush(30)
         return time.time()
