@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from bat_events.errors import AccessDenied, FencedError, LogError, Rebalanced
 from bat_events.log.bounded import Bounded, Unanswered
@@ -209,7 +209,7 @@ class KafkaReactorLog(Reading):
         self._assigned = set(self._partitions)
         self._unread = set(self._partitions)
         self._assigned = set(self._partitions)
-        self._consumer.assign(self._to_kafka(dict.fromkeys(self._partitions, OFFSET_BEGINNING)))
+        self._consumer.assign(self._to_kafka(dict.fromkeys(self._partitions, 0)))  # a lost beginning is out of range
 
     def committed(self) -> Mapping[Partition, int]:
         """See ReactorLog.committed."""

@@ -10,7 +10,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from bat_events.errors import LogError
 from bat_events.frozen import filled
@@ -246,7 +246,7 @@ class KafkaReader(Reading):
         self._assigned = set(partitions)
         self._unread = set(partitions)
         offsets = {tp: (start or {}).get(tp, 0) for tp in partitions}
-        self._consumer.assign(self._to_kafka({tp: o or OFFSET_BEGINNING for tp, o in offsets.items()}))
+        self._consumer.assign(self._to_kafka(offsets))  # 0 where the beginning is lost is out of range, and so an error
 
     @property
     def partitions(self) -> frozenset[Partition]:

@@ -58,8 +58,9 @@ class TestKafkaLog(LogContract):
 
     def cut(self, where: Partition, offset: int) -> None:
         place = TopicPartition(broker_name(self.namespace, where[0]), where[1], offset)
-        for future in AdminClient(client_settings(self.bootstrap)).delete_records([place]).values():
-            future.result()
+        admin = AdminClient(client_settings(self.bootstrap))
+        for future in admin.delete_records([place]).values():
+            future.result(30)
 
 
 def test_two_namespaces_do_not_see_each_other(kafka: LocalKafka, namespace: str) -> None:
