@@ -12,6 +12,7 @@ ALLOWED = {
     "dataclasses",
     "enum",
     "functools",
+    "array",
     "hashlib",
     "hmac",
     "json",
