@@ -30,7 +30,7 @@ def of_log(settings: Settings, campaign: str, heads: list[Path] | None, *, heldo
     from bat_events.replay.verify import verify
     from bat_events.replay.verify_kafka import KafkaSealedLog
 
-    kept = read_all(heads) or own_heads(settings, heldout=heldout)
+    kept = read_all(heads) if heads else own_heads(settings, heldout=heldout)
     with running_broker(settings) as address:
         hidden = sign_in(settings, address, "heldout-auditor") if heldout else None
         log = KafkaExportLog(sign_in(settings, address, "reader"), settings.namespace, campaign, heldout=hidden)
