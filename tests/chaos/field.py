@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bat_events.codec import Codec, Fact
@@ -26,6 +26,7 @@ from bat_events.log.interface import Partition
 from bat_events.log.kafka import KafkaReader
 from bat_events.log.local_kafka import LocalKafka
 from bat_events.log.topics import SCHEMA_TOPIC, TOPICS, broker_name
+from bat_events.service.metrics_lag import LagReader
 from bat_events.service.run import log_folder
 from bat_events.service.supervisor import Supervisor
 from tests.e2e.commands import Home
@@ -33,6 +34,7 @@ from tests.e2e.commands import Home
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC_NAMES = tuple(spec.name for spec in TOPICS if spec.name != SCHEMA_TOPIC)
 RESTART_S = 0.3
+_LAST_LINES = 12
 TRANSACTIONAL = ("bank", "planner", "rollout", "judge", "trainer", "gate", "teacher", "synthesizer", "leakage-gate")
 """Services that write often enough to be caught inside a transaction."""
 ALONE = frozenset(("auditor", "heldout-auditor"))
@@ -173,9 +175,25 @@ class Field:
         deadline = time.monotonic() + timeout_s
         while not done():
             if time.monotonic() > deadline:
-                doing = {name: self.doing(name) for name in SERVICES}
-                raise AssertionError(f"{what}: not within {timeout_s:g} s; services: {doing}")
+                raise AssertionError(f"{what}: not within {timeout_s:g} s\n{self.report()}")
             (look or self.tend)()
+
+    def report(self) -> str:
+        """Where everything stands: what the services say, what the broker knows of them, the last lines of their logs."""
+        lines = [f"{name}: {self.doing(name)}" for name in SERVICES]
+        with contextlib.suppress(LogError, KafkaException):
+            lines.append(f"behind open transactions: {self.held_back()}")
+            folder = self.home.path / "run" / self.home.namespace
+            reader = LagReader(self.kafka.login("monitor", self.home.namespace), self.home.namespace, folder)
+            try:
+                lines += [str(row) for row in reader.read() if row.records or row.members == 0]
+            finally:
+                reader.close()
+        for name in SERVICES:
+            log = log_folder(self.home.path, self.home.namespace, name) / f"{name}.log"
+            if log.exists():
+                lines += [f"-- {name}", *log.read_text().splitlines()[-_LAST_LINES:]]
+        return "\n".join(lines)
 
     def rest(self, seconds: float) -> None:
         """Tend for a while."""

@@ -118,7 +118,10 @@ class Storm:
             if not self._due:
                 self._due = self.chance.sample(list(SERVICES), len(SERVICES))
             chosen.append(self._due.pop())
-        self.kill(list(dict.fromkeys(chosen)), "kill" if count == 1 else "several at once")
+        chosen = list(dict.fromkeys(chosen))
+        # One that died of the last strike is about to be started again: its turn is not over.
+        self.until(lambda: all(self.field.process(name) for name in chosen), timeout_s=20)
+        self.kill(chosen, "kill" if count == 1 else "several at once")
 
     def kill_in_start(self, count: int) -> None:
         """kill -9, and again a moment after the next start."""
