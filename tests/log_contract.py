@@ -349,12 +349,33 @@ class LogContract:
     def test_a_beginning_that_was_lost_is_a_loud_error(self) -> None:
         self.write([out("group", n) for n in range(5)])
         self.cut(("group", 0), 3)
-        log = self.reactor()
+        self.is_out_of_range(self.reactor())
+
+    @staticmethod
+    def is_out_of_range(log: Any) -> None:
+        """Reading on is an error that says what was lost, and what is needed."""
 
         def read_on() -> None:
             for _ in range(100):
-                log.poll(10, 0.1)
+                assert log.poll(10, 0.1) == [], "what is left must not be taken for all there was"
 
         with pytest.raises(LogError, match="out of range"):
             read_on()
         log.close()
+
+    def test_a_worker_does_not_pass_over_what_was_lost_behind_its_committed_offset(self) -> None:
+        self.write([out(WORKER_TOPIC, n) for n in range(5)])
+        first = self.worker(instance="a")
+        first.commit([], {record.place: record.offset + 1 for record in self.read(first, 5)[:2]}, nothing)
+        first.close()
+        self.cut((WORKER_TOPIC, 0), 2)  # what was done may go
+        second = self.worker(instance="b")
+        assert [r.value for r in self.read(second, 3)] == [b"v2", b"v3", b"v4"]
+        second.close()
+        self.cut((WORKER_TOPIC, 0), 4)
+        self.is_out_of_range(self.worker(instance="c"))
+
+    def test_a_worker_that_never_committed_does_not_pass_over_a_lost_beginning(self) -> None:
+        self.write([out(WORKER_TOPIC, n) for n in range(5)])
+        self.cut((WORKER_TOPIC, 0), 3)
+        self.is_out_of_range(self.worker())

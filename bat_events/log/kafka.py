@@ -228,9 +228,7 @@ class KafkaWorkerLog(Reading):
 
     def __init__(self, *, bootstrap: Address, namespace: str, service: str, topic: str, instance: str) -> None:
         group = f"{namespace}.{service}"
-        consumer = open_consumer(
-            bootstrap, **{"group.id": group, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
-        )
+        consumer = open_consumer(bootstrap, **{"group.id": group, "group.protocol": "consumer"})
         super().__init__(consumer, bootstrap, namespace)
         partitions_of(consumer, bootstrap, namespace, [topic])
         self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=f"{service}.{instance}")
@@ -238,6 +236,7 @@ class KafkaWorkerLog(Reading):
         self._topic = topic
         self._service = service
         self._gained: set[Partition] = set()
+        self._begun: set[Partition] = set()  # those of which nothing was committed, and so are read from 0
         self._marks: dict[Partition, TopicPartition] = {}  # what takes a mark back
         self._kept: deque[Message] = deque()  # came while work ran
         self._paused: list[TopicPartition] = []
@@ -258,6 +257,24 @@ class KafkaWorkerLog(Reading):
         if not self._kept:
             self._resume()
         return records or super().poll(max_records, timeout_s)
+
+    def _take(self, message: Message) -> Record | None:
+        """As every reader; but the client has no place to go on from where nothing was committed, and is told to begin at 0.
+
+        Not `auto.offset.reset=earliest`: that also goes on at what is left where records were deleted unread. And not when a
+        partition is assigned: asking for its offset there would wait for open transactions, and hold up all others.
+        """
+        error, where = message.error(), self._where(message)
+        if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET or where in self._begun:
+            return super()._take(message)
+        if where in self._assigned:
+            if self.standing(where)[0] > 0:
+                return super()._take(message)
+            self._begun.add(where)
+            (beginning,) = self._to_kafka({where: 0})
+            self._consumer.incremental_unassign([beginning])  # a seek is refused: it is not being read
+            self._consumer.incremental_assign([beginning])
+        return None
 
     def keep_alive(self) -> None:
         """See WorkerLog.keep_alive: a poll serves heartbeats and rebalances. What comes with it is kept for the next `poll`.
@@ -372,6 +389,7 @@ class KafkaWorkerLog(Reading):
         self._assigned -= gone
         self._unread -= gone
         self._gained -= gone
+        self._begun -= gone
         self._kept = deque(message for message in self._kept if self._still_ours(message))
         for where in gone:  # who gets it again begins at the committed offset
             self.positions.pop(where, None)

@@ -123,7 +123,8 @@ class Reading:
             if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 raise LogError(
                     f"{message.topic()}[{message.partition()}]: the offset to read is out of range: records were "
-                    f"deleted before they were read ({error.str()}); topics need infinite retention"
+                    f"deleted before they were read ({error.str()}). Topics need infinite retention; what is lost can be "
+                    "had from an archive only: `bat-events log import` puts one into another namespace"
                 )
             check_access(self._address, error, f"read {message.topic() or 'the log'}: {error.str()}")
             if error.fatal() or not error.retriable():

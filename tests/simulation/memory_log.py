@@ -182,9 +182,8 @@ class MemoryWorkerLog(_Writer):
         return super().poll(max_records, timeout_s)
 
     def _start(self, where: Partition) -> int:
-        """Where to go on: the committed offset, or the beginning where there is none."""
-        offset = self.broker.offsets.get((self.group, where))
-        return self.broker.part(where).start if offset is None else offset
+        """Where to go on: the committed offset, or 0 where there is none."""
+        return self.broker.offsets.get((self.group, where), 0)
 
     def assigned(self) -> frozenset[Partition]:
         """See WorkerLog."""
