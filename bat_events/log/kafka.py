@@ -264,11 +264,12 @@ class KafkaWorkerLog(Reading):
         Not `auto.offset.reset=earliest`: that also goes on at what is left where records were deleted unread. And not when a
         partition is assigned: asking for its offset there would wait for open transactions, and hold up all others.
         """
-        error, where = message.error(), self._where(message)
-        if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET or where in self._begun:
+        error = message.error()
+        if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET:
             return super()._take(message)
+        where = self._where(message)
         if where in self._assigned:
-            if self.standing(where)[0] > 0:
+            if where in self._begun or self.standing(where)[0] > 0:
                 return super()._take(message)
             self._begun.add(where)
             (beginning,) = self._to_kafka({where: 0})
