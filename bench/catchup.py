@@ -42,6 +42,7 @@ def main() -> None:
     from bat_events.codec import Codec
     from bat_events.deciders.versions import versions_of
     from bat_events.service.reactor import DeciderRules
+    from bat_events.service.runtime import collect_seldom
 
     console = Console(stderr=options.json)
     records: Any = Records()
@@ -49,6 +50,7 @@ def main() -> None:
     size = sum(len(out.value) for out in records.all())
     console.print(f"{records.records:,} events, {size / 2**20:,.0f} MiB")
     codec = Codec()
+    collect_seldom()  # as services do
 
     def decider(name: str) -> "Callable[[], Caught]":
         return lambda: reactor(address, records, DeciderRules(*versions_of(name)), codec)

@@ -117,7 +117,7 @@ def _read(headers: Sequence[tuple[str, bytes]]) -> Envelope | None:
             "logic": logic,
             "round": in_round,
             "traceparent": None if trace is None else _text(trace),
-            "cut": None if cut is None else parse_cut(_text(cut)),
+            "cut": None if cut is None else _cut(cut),
             "cost": None if cost is None else Cost.model_validate_json(_text(cost)),
             **_ABSENT,
         },
@@ -139,6 +139,12 @@ def _text(raw: bytes) -> str:
     if len(raw) > _LONGEST:
         raise ValueError
     return raw.decode()
+
+
+@lru_cache(64)
+def _cut(raw: bytes) -> Cut:
+    """One for all decisions of one commit, which have the same; nobody changes a cut."""
+    return parse_cut(_text(raw))
 
 
 @lru_cache(1024)

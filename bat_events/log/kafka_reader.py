@@ -39,6 +39,7 @@ def open_consumer(bootstrap: Address, **extra: Any) -> Consumer:
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 50,
+            "fetch.queue.backoff.ms": 20,  # the client's own is 1,000: a queue that was full is read empty long before
             "message.max.bytes": 16 << 20,
             "fetch.message.max.bytes": 16 << 20,
             "socket.keepalive.enable": True,

@@ -145,7 +145,8 @@ class Site:
         """Seconds in which the bare client reads committed records of these topics to their ends."""
         ends = self.ends(topics)
         settings = {"group.id": f"{self.name}.raw", "isolation.level": "read_committed", "enable.auto.commit": False}
-        consumer = Consumer({**client_settings(self.address), **settings, "enable.partition.eof": True})
+        quick = {"enable.partition.eof": True, "fetch.queue.backoff.ms": 20}  # as everybody's here
+        consumer = Consumer({**client_settings(self.address), **settings, **quick})
         begun = time.perf_counter()
         consumer.assign(self.kafka({where: (start or {}).get(where, 0) for where in ends}))
         left = {(broker_name(self.name, topic), number) for topic, number in ends}

@@ -58,6 +58,7 @@ class RawReader:
             "group.id": f"raw-{uuid.uuid4().hex}",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
+            "fetch.queue.backoff.ms": 20,  # as bat-events has it: the client's own second would be no limit
         }
         self._consumer = Consumer(settings)
         places = [TopicPartition(broker_name(namespace, t), p, 0) for t in topics for p in range(PARTITIONS[t])]

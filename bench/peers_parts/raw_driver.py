@@ -47,6 +47,7 @@ def consumer(work: Job, topics: list[str]) -> Consumer:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 20,  # as bat-events has it: the client's own second would be no limit
         }
     )
     made.subscribe(topics)
