@@ -7,6 +7,7 @@ from bat_events.deciders.breaker import Breaker
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.groups import GroupOutcomes
 from bat_events.domain.grouping import group_id
+from bat_events.events.bank import LeakageVerdict
 from bat_events.events.base import Event
 from bat_events.events.corpus import CorpusBuilt, CorpusScanned
 from bat_events.events.plan import CampaignPlan
@@ -43,18 +44,21 @@ class TrainerState:
         self.breaker = Breaker(self.campaign)
 
     def apply(self, fact: Fact) -> None:
-        """Fold an input."""
+        """Fold an input. First what there is most of: each type that an event is not of takes time."""
+        event = fact.event
+        if isinstance(event, LeakageVerdict):  # stands on the topic of CorpusScanned
+            return
+        if isinstance(event, RolloutCompleted):
+            if event.round not in self.produced:
+                self.rollouts.setdefault(event.group, {}).setdefault(event.index, event)
+            return
         self.controls.apply(fact)
         self.groups.apply(fact)
         self.breaker.apply(fact)
-        event = fact.event
         if isinstance(event, RoundPlanned):
             self.planned.setdefault(event.round, (fact.id, event))
         elif isinstance(event, RoundBroken):
             self.broken.setdefault((event.round, event.step), event)
-        elif isinstance(event, RolloutCompleted):
-            if event.round not in self.produced:
-                self.rollouts.setdefault(event.group, {}).setdefault(event.index, event)
         elif isinstance(event, CorpusScanned):
             self.scanned = self.scanned or event
         elif isinstance(event, CampaignFinished):

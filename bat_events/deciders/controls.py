@@ -15,6 +15,11 @@ from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 
 
+_FOLDED = frozenset(
+    {CampaignStarted, CampaignPaused, CampaignResumed, CampaignCancelled, LogicUpgraded, CampaignForked}
+)
+
+
 @dataclass
 class Controls:
     """Folded from the `campaign` topic, which has one partition: its order is the log's."""
@@ -31,6 +36,8 @@ class Controls:
     def apply(self, fact: Fact) -> None:
         """Fold a campaign event; others are ignored."""
         event = fact.event
+        if type(event) not in _FOLDED:  # nearly all are others: asked first, for they pass here by the hundred thousand
+            return
         if isinstance(event, CampaignStarted):
             if self.started is None:
                 self.started, self.started_id = event, fact.id
@@ -46,8 +53,6 @@ class Controls:
         elif isinstance(event, CampaignForked):
             if fact.id not in self.history:
                 self.forks.append(event)
-        else:
-            return
         self.history.append(fact.id)
 
     @property

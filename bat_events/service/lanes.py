@@ -28,7 +28,7 @@ class Lanes:
 
     def take(self, record: Record) -> Fact | None:
         """The fact to fold; None where the record is parked, discarded, or waits behind one that is parked."""
-        lane = self._waiting.get(_lane(record))
+        lane = self._waiting.get(_lane(record)) if self._waiting else None
         if lane is not None:
             lane.append(record)
             return None

@@ -148,6 +148,7 @@ def _raw(address: Address, namespace: str, stop: Flag, *, safe: bool) -> None:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 20,
         }
     )
     consumer.subscribe([broker_name(namespace, "rollout")])
