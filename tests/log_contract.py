@@ -333,6 +333,35 @@ class LogContract:
         first.close()
         second.close()
 
+    def test_what_came_of_a_partition_that_went_meanwhile_is_forgotten(self) -> None:
+        """Or else its position would say, once it is back, that all before it is done."""
+        first = self.worker(instance="a")
+        self.wait(lambda: len(first.assigned()) == 4, first)
+        self.write([out(WORKER_TOPIC, n, partition=n % 4) for n in range(12)])
+        begun: list[Record] = []
+        deadline = time.monotonic() + 30
+        while not begun:
+            assert time.monotonic() < deadline
+            begun = first.poll(1, 0.1)
+        for _ in range(16):
+            first.keep_alive()  # its work takes so long that all others come meanwhile
+        second = self.worker(instance="b")
+        theirs: list[Record] = []
+        while len(theirs) < 6:
+            assert time.monotonic() < deadline
+            first.keep_alive()
+            theirs += second.poll(1, 0.0)
+        while first.poll(1, 0.5):
+            pass
+        assert not set(first.positions) & second.assigned()
+        second.close()  # without having done anything
+        while len(first.assigned()) < 4:
+            assert time.monotonic() < deadline
+            first.keep_alive()
+        found = self.read(first, 6)
+        assert sorted(r.offset for r in found) == [0, 0, 1, 1, 2, 2]
+        first.close()
+
     def test_a_partition_that_comes_back_is_gained_anew(self) -> None:
         first = self.worker(instance="a")
         self.wait(lambda: len(first.assigned()) == 4, first)

@@ -236,6 +236,7 @@ class KafkaWorkerLog(Reading):
         self._topic = topic
         self._service = service
         self._gained: set[Partition] = set()
+        self._silent: set[Partition] = set()  # those of which nothing came since they were given
         self._begun: set[Partition] = set()  # those of which nothing was committed, and so are read from 0
         self._marks: dict[Partition, TopicPartition] = {}  # what takes a mark back
         self._kept: deque[Message] = deque()  # came while work ran
@@ -264,17 +265,19 @@ class KafkaWorkerLog(Reading):
         Not `auto.offset.reset=earliest`: that also goes on at what is left where records were deleted unread. And not when a
         partition is assigned: asking for its offset there would wait for open transactions, and hold up all others.
         """
+        self._hear(message)
         error = message.error()
+        if not self._still_ours(message):  # went while this came: a position of it would tell what its next owner has done
+            return None
         if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET:
             return super()._take(message)
         where = self._where(message)
-        if where in self._assigned:
-            if where in self._begun or self.standing(where)[0] > 0:
-                return super()._take(message)
-            self._begun.add(where)
-            (beginning,) = self._to_kafka({where: 0})
-            self._consumer.incremental_unassign([beginning])  # a seek is refused: it is not being read
-            self._consumer.incremental_assign([beginning])
+        if where in self._begun or self.standing(where)[0] > 0:
+            return super()._take(message)
+        self._begun.add(where)
+        (beginning,) = self._to_kafka({where: 0})
+        self._consumer.incremental_unassign([beginning])  # a seek is refused: it is not being read
+        self._consumer.incremental_assign([beginning])
         return None
 
     def keep_alive(self) -> None:
@@ -282,14 +285,24 @@ class KafkaWorkerLog(Reading):
 
         Nothing is paused before some was kept: the client takes up to a second to fetch again from what was resumed.
         """
-        self._kept += self._consumer.consume(1, 0.05)
+        came = self._consumer.consume(1, 0.05)
+        self._kept += came  # not in one line: what is kept may become another deque while partitions are taken away
+        for message in came:
+            self._hear(message)
         if len(self._kept) >= _KEPT:
             self._pause()
 
     def _pause(self) -> None:
-        """Anew each time: what was assigned meanwhile is not paused."""
-        self._paused = self._to_kafka(dict.fromkeys(self._assigned, 0))
+        """Anew each time: what was assigned meanwhile is not paused. Nor is it now, before anything came of it.
+
+        The client forgets what it has not handed out of a paused partition, also its word that there is no place to go on from.
+        """
+        self._paused = self._to_kafka(dict.fromkeys(self._assigned - self._silent, 0))
         self._consumer.pause(self._paused)
+
+    def _hear(self, message: Message) -> None:
+        if message.topic() is not None:
+            self._silent.discard(self._where(message))
 
     def _resume(self) -> None:
         still = [tp for tp in self._paused if (plain_name(self._namespace, tp.topic), tp.partition) in self._assigned]
@@ -381,6 +394,7 @@ class KafkaWorkerLog(Reading):
         added = {(plain_name(self._namespace, tp.topic), tp.partition) for tp in partitions}
         self._assigned |= added
         self._unread |= added
+        self._silent |= added
         self._gained |= added
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -390,6 +404,7 @@ class KafkaWorkerLog(Reading):
         self._assigned -= gone
         self._unread -= gone
         self._gained -= gone
+        self._silent -= gone
         self._begun -= gone
         self._kept = deque(message for message in self._kept if self._still_ours(message))
         for where in gone:  # who gets it again begins at the committed offset
