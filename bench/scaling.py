@@ -3,7 +3,8 @@
 Run: python bench/scaling.py [--workers 8] [--partitions 64] [--work-ms 400] [--per-worker 160] [--service rollout|judge]
 [--moves-only] [--no-moves]. The engine is simulated: it sleeps, so that two cores are enough for eight workers. Measured from the
 moment at which the groups can be read to the last answer; the processes have started and have their partitions by then.
-Ends with 1 and a sentence where work moved too late, or too much of it was done again. The groups are those of a campaign's steps, placed as the log places them; beside the speed-up stands what their spread allows.
+Ends with 1 and a sentence where work moved too late, or too much of it was done again. The groups are those of a campaign's
+steps, placed as the log places them; beside the speed-up stands what their spread allows.
 """
 
 import argparse
@@ -28,7 +29,9 @@ from bat_events.log.local_kafka import LocalKafka
 AIM = 7.0
 MOVES_S = 2.0
 SESSION_S = 6.0  # group.consumer.session.timeout.ms of the local broker
-IN_FLIGHT = 3 + 1  # a worker has one group in hand: three have one when the fourth joins, and so has the one that is killed
+IN_FLIGHT = (
+    3 + 1
+)  # a worker has one group in hand: three have one when the fourth joins, and so has the one that is killed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -338,14 +338,11 @@ class LogContract:
         first = self.worker(instance="a")
         self.wait(lambda: len(first.assigned()) == 4, first)
         self.write([out(WORKER_TOPIC, n, partition=n % 4) for n in range(12)])
-        begun: list[Record] = []
-        deadline = time.monotonic() + 30
-        while not begun:
-            assert time.monotonic() < deadline
-            begun = first.poll(1, 0.1)
+        self.read_one(first)
         for _ in range(16):
             first.keep_alive()  # its work takes so long that all others come meanwhile
         second = self.worker(instance="b")
+        deadline = time.monotonic() + 60
         theirs: list[Record] = []
         while len(theirs) < 6:
             assert time.monotonic() < deadline
@@ -361,6 +358,16 @@ class LogContract:
         found = self.read(first, 6)
         assert sorted(r.offset for r in found) == [0, 0, 1, 1, 2, 2]
         first.close()
+
+    @staticmethod
+    def read_one(log: Any) -> Record:
+        """The next record, as a worker takes it."""
+        deadline = time.monotonic() + 30
+        found: list[Record] = []
+        while not found:
+            assert time.monotonic() < deadline
+            found = log.poll(1, 0.1)
+        return found[0]
 
     def test_a_partition_that_comes_back_is_gained_anew(self) -> None:
         first = self.worker(instance="a")

@@ -14,7 +14,6 @@ from bat_events.events.campaign import (
 from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 
-
 _FOLDED = frozenset(
     {CampaignStarted, CampaignPaused, CampaignResumed, CampaignCancelled, LogicUpgraded, CampaignForked}
 )
@@ -50,9 +49,8 @@ class Controls:
         elif isinstance(event, LogicUpgraded):
             if fact.id not in self.history:
                 self.upgrades.append((fact.id, event))
-        elif isinstance(event, CampaignForked):
-            if fact.id not in self.history:
-                self.forks.append(event)
+        elif isinstance(event, CampaignForked) and fact.id not in self.history:
+            self.forks.append(event)
         self.history.append(fact.id)
 
     @property

@@ -4,6 +4,7 @@ Every write of a service is one transaction of outputs and consumed offsets. Rea
 """
 
 import contextlib
+import itertools
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -223,6 +224,12 @@ class KafkaReactorLog(Reading):
         self._committed = {**self._committed, **offsets}
 
 
+def _is_lost(message: Message) -> bool:
+    """Whether the client says that there is no place to go on from in a partition."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET
+
+
 class KafkaWorkerLog(Reading):
     """See WorkerLog: a member of a KIP-848 group; the broker hands out partitions one by one."""
 
@@ -240,6 +247,9 @@ class KafkaWorkerLog(Reading):
         self._begun: set[Partition] = set()  # those of which nothing was committed, and so are read from 0
         self._marks: dict[Partition, TopicPartition] = {}  # what takes a mark back
         self._kept: deque[Message] = deque()  # came while work ran
+        self._busy = False  # work ran since nothing was there the last time
+        self._turn = itertools.count(1)
+        self._turns: dict[Partition, int] = {}  # when a record of it was handed out last
         self._paused: list[TopicPartition] = []
         self.rebalances = 0
         self._consumer.subscribe([broker_name(namespace, topic)], on_assign=self._on_assign, on_revoke=self._on_revoke)
@@ -249,15 +259,26 @@ class KafkaWorkerLog(Reading):
         return frozenset(self._assigned)
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
-        """See LogReader.poll: first what came while work ran."""
+        """See LogReader.poll: first what came while work ran, of the partition first that had its turn longest ago."""
         records: list[Record] = []
         while self._kept and len(records) < max_records:
-            record = self._take(self._kept.popleft())
+            record = self._take(self._next_kept())
             if record is not None:
                 records.append(record)
         if not self._kept:
             self._resume()
-        return records or super().poll(max_records, timeout_s)
+        if not records:
+            records = super().poll(max_records, timeout_s)
+            self._busy = bool(records)
+        return records
+
+    def _next_kept(self) -> Message:
+        """Within a partition the first; what was just given, perhaps of a member that died, has had no turn yet."""
+        turns = [-1 if m.topic() is None else self._turns.get(self._where(m), 0) for m in self._kept]
+        at = turns.index(min(turns))
+        message = self._kept[at]
+        del self._kept[at]
+        return message
 
     def _take(self, message: Message) -> Record | None:
         """As every reader; but the client has no place to go on from where nothing was committed, and is told to begin at 0.
@@ -266,15 +287,17 @@ class KafkaWorkerLog(Reading):
         partition is assigned: asking for its offset there would wait for open transactions, and hold up all others.
         """
         self._hear(message)
-        error = message.error()
-        if not self._still_ours(message):  # went while this came: a position of it would tell what its next owner has done
+        if not self._still_ours(message):  # a position of what went would count as done once it is back
             return None
-        if error is None or error.code() != KafkaError._AUTO_OFFSET_RESET:
+        if message.error() is None:
+            self._turns[self._where(message)] = next(self._turn)
+        if not _is_lost(message):
             return super()._take(message)
         where = self._where(message)
         if where in self._begun or self.standing(where)[0] > 0:
             return super()._take(message)
         self._begun.add(where)
+        self._silent.add(where)
         (beginning,) = self._to_kafka({where: 0})
         self._consumer.incremental_unassign([beginning])  # a seek is refused: it is not being read
         self._consumer.incremental_assign([beginning])
@@ -285,10 +308,16 @@ class KafkaWorkerLog(Reading):
 
         Nothing is paused before some was kept: the client takes up to a second to fetch again from what was resumed.
         """
+        self._busy = True
         came = self._consumer.consume(1, 0.05)
-        self._kept += came  # not in one line: what is kept may become another deque while partitions are taken away
         for message in came:
             self._hear(message)
+            if _is_lost(message):
+                self._take(message)  # at once, so that there is something when work has ended
+            else:
+                self._kept.append(
+                    message
+                )  # looked up after consume(): that may take away partitions and what is kept of them
         if len(self._kept) >= _KEPT:
             self._pause()
 
@@ -390,6 +419,8 @@ class KafkaWorkerLog(Reading):
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.rebalances += 1
+        if self._busy:  # what the client has fetched of others, for a minute of work perhaps, shall not come first
+            self._pause()
         consumer.incremental_assign(partitions)
         added = {(plain_name(self._namespace, tp.topic), tp.partition) for tp in partitions}
         self._assigned |= added
@@ -409,6 +440,7 @@ class KafkaWorkerLog(Reading):
         self._kept = deque(message for message in self._kept if self._still_ours(message))
         for where in gone:  # who gets it again begins at the committed offset
             self.positions.pop(where, None)
+            self._turns.pop(where, None)
         consumer.incremental_unassign(partitions)
 
     def _still_ours(self, message: Message) -> bool:

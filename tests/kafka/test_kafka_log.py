@@ -1,6 +1,7 @@
 """The real Kafka keeps the log's contract; two namespaces live on one broker; topics and schemas are applied once."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -61,6 +62,36 @@ class TestKafkaLog(LogContract):
         admin = AdminClient(client_settings(self.bootstrap))
         for future in admin.delete_records([place]).values():
             future.result(30)
+
+
+def test_what_is_newly_given_comes_before_what_waits_already(kafka: LocalKafka, namespace: str) -> None:
+    """The work of a member that died shall not wait for all that the client has fetched for this one."""
+    apply_topics(kafka.login(), namespace, partitions=4)
+    named: dict[str, Any] = {"bootstrap": kafka.login(), "namespace": namespace, "service": "w", "topic": WORKER_TOPIC}
+    log, other = KafkaWorkerLog(**named, instance="a"), KafkaWorkerLog(**named, instance="b")
+
+    def alive(until: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not until():
+            assert time.monotonic() < deadline
+            log.keep_alive()
+
+    alive(lambda: other.poll(1, 0.0) == [] and len(log.assigned()) == len(other.assigned()) == 2)
+    waiting, new = log.assigned(), other.assigned()
+    writer = KafkaWriter(bootstrap=kafka.login(), namespace=namespace, name="test")
+    writer.publish([out(WORKER_TOPIC, n, partition=p) for n in range(20) for _, p in (*waiting, *new)])
+    assert LogContract.read_one(log).place in waiting
+    log.keep_alive()
+    other.close()
+    alive(lambda: len(log.assigned()) == 4)
+    for _ in range(10):
+        log.keep_alive()
+    assert LogContract.read_one(log).place in new
+    found = [LogContract.read_one(log) for _ in range(78)]
+    for _, partition in (*waiting, *new):
+        offsets = [record.offset for record in found if record.partition == partition]
+        assert offsets == sorted(set(offsets))
+    log.close()
 
 
 def test_two_namespaces_do_not_see_each_other(kafka: LocalKafka, namespace: str) -> None:

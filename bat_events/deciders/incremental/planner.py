@@ -45,7 +45,9 @@ class PlannerFollower(PlannerV2):
     def apply(self, fact: Fact) -> None:
         """See Follower.apply."""
         event = fact.event
-        if isinstance(event, RolloutCompleted):  # first what there is most of: each type that an event is not of takes time
+        if isinstance(
+            event, RolloutCompleted
+        ):  # first what there is most of: each type that an event is not of takes time
             return
         if isinstance(event, StateAdmitted):
             self._stock.setdefault(SourceCell(event.focus, event.track, event.outcome), Stock()).admit(event)
