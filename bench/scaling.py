@@ -29,9 +29,7 @@ from bat_events.log.local_kafka import LocalKafka
 AIM = 7.0
 MOVES_S = 2.0
 SESSION_S = 6.0  # group.consumer.session.timeout.ms of the local broker
-IN_FLIGHT = (
-    3 + 1
-)  # a worker has one group in hand: three have one when the fourth joins, and so has the one that is killed
+IN_FLIGHT = 3 + 1  # a worker has one group in hand: three when the fourth joins, one when that is killed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,11 +43,9 @@ class PlannerFollower(PlannerV2):
         self._changed = True  # something that those decisions depend on
 
     def apply(self, fact: Fact) -> None:
-        """See Follower.apply."""
+        """See Follower.apply. First what there is most of: each type that an event is not of takes time."""
         event = fact.event
-        if isinstance(
-            event, RolloutCompleted
-        ):  # first what there is most of: each type that an event is not of takes time
+        if isinstance(event, RolloutCompleted):
             return
         if isinstance(event, StateAdmitted):
             self._stock.setdefault(SourceCell(event.focus, event.track, event.outcome), Stock()).admit(event)
