@@ -190,14 +190,17 @@ class Answers:
 
     def __init__(self, address: Address, namespace: str) -> None:
         self._reader = KafkaReader(bootstrap=address, namespace=namespace, topics=["reward"])
+        self._ahead = 0  # read already, of those that are waited for next
 
     def wait(self, count: int, *, alive: Callable[[], bool]) -> float:
         """The moment at which so many more were there. Raises RuntimeError where they do not come."""
         deadline = time.monotonic() + _CALL_S
+        count -= self._ahead
         while count > 0:
             count -= len(self._reader.poll(BATCH, 0.2))
             if time.monotonic() > deadline or not alive():
                 raise RuntimeError(f"{count} answers are missing: the loop has ended or hangs")
+        self._ahead = -count
         return time.perf_counter()
 
     def close(self) -> None:
