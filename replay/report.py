@@ -108,10 +108,10 @@ def _listed(title: str, parts: Sequence[NotRecomputed]) -> Table:
 
 def _print_seals(console: Console, seals: Verification) -> None:
     for plane in seals.planes:
-        outside = ", held against heads kept outside" if plane.heads_checked else ""
+        outside = "held against heads kept outside" if plane.heads_checked else "not held against heads kept outside"
         console.print(
             escape(
-                f"{plane.plane}: {plane.seals} seals over {plane.sealed:,} records, {plane.unsealed:,} unsealed{outside}"
+                f"{plane.plane}: {plane.seals} seals over {plane.sealed:,} records, {plane.unsealed:,} unsealed; {outside}"
             )
         )
     for finding in seals.findings[:_SHOWN]:

@@ -29,7 +29,7 @@ def replayed(folder: Path) -> tuple[int, str]:
 def test_a_record_as_it_was_sealed(folder: Path) -> None:
     code, text = replayed(folder)
     assert code == 0, text
-    assert "held against heads kept outside" in text
+    assert "unsealed; held against heads kept outside" in text
 
 
 def test_a_changed_time_breaks_a_seal_though_every_decision_is_reproduced(folder: Path) -> None:
@@ -43,3 +43,10 @@ def test_a_changed_time_breaks_a_seal_though_every_decision_is_reproduced(folder
     assert code == 1
     assert f"seal broken: changed: rollout[{where[1]}] event 0" in text
     assert "NOT as it was sealed: all" in text
+
+
+def test_a_heads_file_that_holds_no_head_vouches_for_nothing(folder: Path) -> None:
+    (folder.parent / "heads.jsonl").write_text("")
+    code, text = replayed(folder)
+    assert code == 0
+    assert "unsealed; not held against heads kept outside" in text

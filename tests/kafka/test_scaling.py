@@ -8,6 +8,8 @@ import json
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 import urllib.request
 from collections import Counter
@@ -276,6 +278,40 @@ def _step(service: Service, condition: Any, timeout_s: float = 30.0) -> None:
         service.machines[0].step(0.05)
 
 
+def _scraped(port: int) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            text: str = answer.read().decode()
+    except OSError:
+        return ""
+    return text
+
+
+def test_lag_alone_is_answered_to_prometheus_until_it_is_interrupted(kafka: LocalKafka, tmp_path: Path) -> None:
+    home = Home(tmp_path, kafka=kafka, namespace="t-lag")
+    apply_topics(kafka.login(), "t-lag", partitions=2)
+    assert "BAT_METRICS__PORT" in _failed(home, "lag", "--serve")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "bat_events.cli.main", "lag", "--serve"]
+    with subprocess.Popen(command, env={**home.env, "BAT_METRICS__PORT": str(port)}) as serving:
+        try:
+            until(lambda: "bat_lag_observed 1.0" in _scraped(port), "lag is scraped", 90)
+            lags = re.findall(r'bat_group_lag_records{[^}]*service="(rollout|judge)"[^}]*} (\S+)', _scraped(port))
+            assert sorted(lags) == [("judge", "0.0")] * 2 + [("rollout", "0.0")] * 2
+            serving.send_signal(signal.SIGINT)
+            assert serving.wait(30) == 0
+        finally:
+            serving.kill()
+
+
+def _failed(home: Home, *words: str) -> str:
+    done = CliRunner(env=home.env).invoke(app, list(words))
+    assert done.exit_code != 0
+    return done.output
+
+
 def test_a_supervisor_answers_prometheus_for_all_its_services(kafka: LocalKafka, tmp_path: Path) -> None:
     home = Home(tmp_path, kafka=kafka, namespace="t-scrape")
     apply_topics(kafka.login(), "t-scrape", partitions=2)
@@ -285,12 +321,7 @@ def test_a_supervisor_answers_prometheus_for_all_its_services(kafka: LocalKafka,
     home.env["BAT_METRICS__PORT"] = str(port)
 
     def scraped() -> str:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-                text: str = answer.read().decode()
-        except OSError:
-            return ""
-        return text
+        return _scraped(port)
 
     with home.serving("gate", "teacher"):
         until(
