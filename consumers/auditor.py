@@ -79,6 +79,9 @@ class AuditMachine:
             except duckdb.Error as error:
                 if is_corruption(error):
                     raise self._file.set_aside(str(error)) from error
+                if is_full(error) and self._file.adopting:
+                    self._give_up(error)
+                    return False
                 if is_full(error):
                     self._hold(records, error)
                     return False
@@ -119,13 +122,31 @@ class AuditMachine:
         """Put a new file in place once it knows as much as the one that answers."""
         caught_up = not self._status.behind
         if self._file.adopting and (caught_up or self._file.knows_as_much()):
-            self._file.finish()
+            try:
+                self._file.finish()
+            except duckdb.Error as error:
+                if not is_full(error):
+                    raise AuditError(f"{self._file.path}: {error}") from error
+                self._give_up(error)
+                return
             self._crash("swapped")
-            if self._hand_over is not None:
-                self._hand_over.end()
-                self._hand_over = None
+            self._end_hand_over(None)
         elif self._file.rebuilding is not None and caught_up:
             self._file.finish()
+
+    def _give_up(self, error: duckdb.Error) -> None:
+        """Leave a rebuilt file for which there is no space: the one that answers is whole, and is gone on with."""
+        assert self._read_from is not None
+        self._file.abandon()
+        self._reader.close()
+        self._reader = self._read_from(self._file.offsets())
+        self._status.behind = True
+        self._end_hand_over(f"no space left for the rebuilt file, the old one stays: make some ({first_line(error)})")
+
+    def _end_hand_over(self, error: str | None) -> None:
+        if self._hand_over is not None:
+            self._hand_over.end(error)
+            self._hand_over = None
 
     def _keep(self) -> None:
         """Make the kept tables anew once all is read, not too often. Where they cannot be made, answers take longer, no more."""
