@@ -1,18 +1,14 @@
 -- What should not be on the log, of every campaign; records that are no events stand here whatever they say of theirs.
-WITH odd AS (
-    SELECT id, campaign, topic, "partition", "offset", type, cause, ordinal, logic, id_follows,
-           topic IN ('round', 'group', 'bank.request', 'bank.ready', 'curriculum', 'promotion') AND cut IS NULL AS uncut
-    FROM events
-)
 SELECT 'cause is not on the log' AS finding, e.campaign, e.topic, e."partition", e."offset", e.type, e.id, e.cause AS detail
-FROM odd e
+FROM events e
 WHERE e.cause <> repeat('0', 32) AND NOT EXISTS (SELECT 1 FROM events c WHERE c.id = e.cause)
 UNION ALL
 SELECT 'id does not follow from its cause', e.campaign, e.topic, e."partition", e."offset", e.type, e.id, e.ordinal::VARCHAR
-FROM odd e WHERE NOT e.id_follows
+FROM events e WHERE NOT e.id_follows
 UNION ALL
 SELECT 'decision without a cut', e.campaign, e.topic, e."partition", e."offset", e.type, e.id, e.logic
-FROM odd e WHERE e.uncut
+FROM events e
+WHERE e.cut IS NULL AND e.topic IN ('round', 'group', 'bank.request', 'bank.ready', 'curriculum', 'promotion')
 UNION ALL
 SELECT 'duplicate with another body', d.campaign, d.topic, d."partition", d."offset", d.type, d.id, d.first_offset::VARCHAR
 FROM duplicates d WHERE NOT d.same_body
