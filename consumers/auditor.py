@@ -15,6 +15,7 @@ import structlog
 
 from bat_events.audit.errors import AuditError
 from bat_events.audit.file import AuditFile, first_line, is_corruption, is_dead, is_full
+from bat_events.audit.kept import keep
 from bat_events.audit.materialiser import AUDITED, HELDOUT_AUDITED, Materialiser
 from bat_events.audit.places import audit_path, heldout_home
 from bat_events.audit.server import HandOver, QueryServer, socket_path
@@ -28,6 +29,9 @@ from bat_events.service.services import Service
 
 BATCH = 4096
 """Records in one transaction at most: DuckDB takes large batches several times faster, but a batch lies in memory."""
+
+KEEP_SHARE = 0.03
+"""Of the time, at most, goes into making kept tables anew while the log grows."""
 
 AGAIN_S = 2.0
 """Between two tries of a batch for which the disk has no space."""
@@ -57,7 +61,8 @@ class AuditMachine:
         self._read_from, self._asked = read_from, asked
         self._hand_over: HandOver | None = None
         self._held: list[Record] = []
-        self._again = 0.0
+        self._again = self._keep_again = 0.0
+        self._unkept = True
 
     def step(self, timeout_s: float) -> bool:
         """One batch in one transaction. Raises the log's errors, AuditError where the file turns out to be damaged."""
@@ -74,14 +79,19 @@ class AuditMachine:
             except duckdb.Error as error:
                 if is_corruption(error):
                     raise self._file.set_aside(str(error)) from error
+                if is_full(error) and self._file.adopting:
+                    self._give_up(error)
+                    return False
                 if is_full(error):
                     self._hold(records, error)
                     return False
                 raise AuditError(f"{self._file.path}: {error}") from error
             self._held = []
+            self._unkept = True
             self._status.events_in += len(records)
         self._status.behind = not self._reader.caught_up()
         self._finish()
+        self._keep()
         self._status.doing = self._doing()
         self._status.tell()
         return bool(records)
@@ -112,13 +122,48 @@ class AuditMachine:
         """Put a new file in place once it knows as much as the one that answers."""
         caught_up = not self._status.behind
         if self._file.adopting and (caught_up or self._file.knows_as_much()):
-            self._file.finish()
+            try:
+                self._file.finish()
+            except duckdb.Error as error:
+                if not is_full(error):
+                    raise AuditError(f"{self._file.path}: {error}") from error
+                self._give_up(error)
+                return
             self._crash("swapped")
-            if self._hand_over is not None:
-                self._hand_over.end()
-                self._hand_over = None
+            self._end_hand_over(None)
         elif self._file.rebuilding is not None and caught_up:
             self._file.finish()
+
+    def _give_up(self, error: duckdb.Error) -> None:
+        """Leave a rebuilt file for which there is no space: the one that answers is whole, and is gone on with."""
+        assert self._read_from is not None
+        self._file.abandon()
+        self._reader.close()
+        self._reader = self._read_from(self._file.offsets())
+        self._status.behind = True
+        self._end_hand_over(f"no space left for the rebuilt file, the old one stays: make some ({first_line(error)})")
+
+    def _end_hand_over(self, error: str | None) -> None:
+        if self._hand_over is not None:
+            self._hand_over.end(error)
+            self._hand_over = None
+
+    def _keep(self) -> None:
+        """Make the kept tables anew once all is read, not too often. Where they cannot be made, answers take longer, no more."""
+        idle = not (self._status.behind or self._file.adopting or self._file.rebuilding is not None)
+        began = time.monotonic()
+        if not (self._unkept and idle) or began < self._keep_again:
+            return
+        try:
+            keep(self._file.writer)
+            self._unkept = False
+        except duckdb.Error as error:
+            if is_corruption(error):
+                raise self._file.set_aside(str(error)) from error
+            _logger.warning("kept tables were not made", file=str(self._file.path), error=first_line(error))
+            if is_dead(error):
+                self._file.reopen()
+        self._keep_again = time.monotonic() + (time.monotonic() - began) / KEEP_SHARE
 
     def _hold(self, records: list[Record], error: duckdb.Error) -> None:
         """Keep a batch for which there is no space: nothing of it was written, and no other service need stop for it."""

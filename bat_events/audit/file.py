@@ -130,11 +130,19 @@ class AuditFile:
             if mark_of(successor) != mark:
                 successor.close()
                 raise Unusable("it is not the one that was announced")
-        except Unusable as reason:
+        except (Unusable, AuditError) as reason:
             remove(ours)
             raise AuditError(f"the rebuilt file {new} cannot be taken over: {reason}") from None
         self._target = dict(offsets(self._connection))
         self._successor = successor
+
+    def abandon(self) -> None:
+        """Go on with the file that still answers; the one that was being taken over is removed."""
+        if self._successor is not None:
+            with contextlib.suppress(duckdb.Error):
+                self._successor.close()
+            self._successor = None
+        remove(next_path(self.path))
 
     def knows_as_much(self) -> bool:
         """Whether the file that is being taken over was filled as far as the one that still answers."""

@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -46,6 +46,37 @@ class Result:
     def dicts(self) -> list[dict[str, Any]]:
         """The rows by column name."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+_PLAIN = frozenset({"VARCHAR", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT"})
+"""DuckDB types whose values JSON carries as they are."""
+
+
+def plain_rows(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+    """Rows of these DuckDB types as JSON can carry them; most columns need nothing, and a large answer has many values."""
+    known: dict[str, Callable[[Any], Any]] = {"DOUBLE": _plain_real, "TIMESTAMP": _plain_time}
+    odd = [
+        (number, known.get(type_, plain))
+        for number, type_ in enumerate(types)
+        if type_.removesuffix("[]") not in _PLAIN
+    ]
+    if not odd:
+        return tuple(tuple(row) for row in rows)
+    made = []
+    for row in rows:
+        values = list(row)
+        for number, convert in odd:
+            values[number] = convert(values[number])
+        made.append(tuple(values))
+    return tuple(made)
+
+
+def _plain_real(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def _plain_time(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat(sep=" ")
 
 
 def plain(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """The audit file's schema: base tables and views from .sql files, typed tables from the event types.
 
-A file whose tables were made by other definitions is rebuilt from the log; other views are only made anew.
+A file whose tables were made by other definitions is rebuilt from the log; other views are only made anew, with the tables that
+are kept of them.
 """
 
 import hashlib
@@ -13,6 +14,9 @@ from bat_events.audit.shape import quote, text, typed_tables
 from bat_events.events.base import event_types
 from bat_events.log.access import PRINCIPALS
 from bat_events.log.topics import BY_NAME, TOPICS
+
+KEPT = "kept"
+"""The key in `meta` under which stands when the kept tables were made; see audit.kept."""
 
 _FORMAT = 2  # raise when rows come out differently though the tables stay the same
 
@@ -33,7 +37,28 @@ def tables_ddl() -> str:
 @cache
 def views_ddl() -> str:
     """Everything that is derived at reading."""
-    return "\n".join([_bodies(), _declared(), *sql_files("views").values()])
+    files = {**{name: _kept(name, sql) for name, sql in kept_files().items()}, **sql_files("views")}
+    return "\n".join([_bodies(), _declared(), *(files[name] for name in sorted(files))])
+
+
+def kept_files() -> dict[str, str]:
+    """The SELECTs of sql/kept, by the names of their files."""
+    return {file: sql.strip().removesuffix(";") for file, sql in sql_files("kept").items()}
+
+
+@cache
+def kept_selects() -> dict[str, str]:
+    """View that has a table beside it (see audit.kept) -> its SELECT, each after those that it reads."""
+    return {_after_number(file): sql for file, sql in kept_files().items()}
+
+
+def _after_number(file: str) -> str:
+    return file.partition("_")[2]
+
+
+def _kept(file: str, select: str) -> str:
+    name = _after_number(file)
+    return f"CREATE OR REPLACE VIEW {name} AS\n{select};\nCREATE TABLE {name}_kept AS FROM {name} LIMIT 0;"
 
 
 def _bodies() -> str:
@@ -85,11 +110,15 @@ def create(connection: duckdb.DuckDBPyConnection, namespace: str) -> None:
 
 
 def renew_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Replace all views by the current ones, in one transaction."""
+    """Replace all views and the tables that are kept of them by the current ones, in one transaction."""
     names = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    kept = connection.execute("SELECT table_name FROM duckdb_tables() WHERE ends_with(table_name, '_kept')").fetchall()
     connection.execute("BEGIN TRANSACTION")
     for (name,) in names:
         connection.execute(f"DROP VIEW {quote(name)}")
+    for (name,) in kept:
+        connection.execute(f"DROP TABLE {quote(name)}")
     connection.execute(views_ddl())
+    connection.execute("DELETE FROM meta WHERE key = $key", {"key": KEPT})  # they say what the old views said
     connection.execute("UPDATE meta SET value = $digest WHERE key = 'views'", {"digest": views_digest()})
     connection.execute("COMMIT")

@@ -343,7 +343,7 @@ def test_token_ids_are_read_in_the_vocabulary_of_their_weights(scene: Scene, tmp
 
 
 def test_the_smallest_report_is_the_domains() -> None:
-    sql = sql_files("views")["60_boundary_faults"]
+    sql = sql_files("kept")["60_boundary_faults"]
     assert f"t.part.cells < {MINIMUM_TRACK_CELLS} OR r.cells < {MINIMUM_REPORT_CELLS}" in sql
 
 

@@ -1,13 +1,16 @@
 """DuckDB's disk is full: the auditor says so, keeps what it has, and goes on by itself when there is space again."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from bat_events.audit.file import AuditFile
+from bat_events.audit.errors import AuditError
+from bat_events.audit.file import MARK, AuditFile
 from bat_events.audit.materialiser import Materialiser
+from bat_events.audit.places import new_path, next_path
+from bat_events.audit.server import HandOver
 from bat_events.codec import Codec
 from bat_events.consumers import auditor
 from bat_events.consumers.auditor import AuditMachine
@@ -56,7 +59,9 @@ def records() -> list[Record]:
 
 
 @contextlib.contextmanager
-def audit(path: Path, records: list[Record]) -> Iterator[tuple[AuditMachine, Status, AuditFile]]:
+def audit(
+    path: Path, records: list[Record], asked: Callable[[], HandOver | None] = lambda: None
+) -> Iterator[tuple[AuditMachine, Status, AuditFile]]:
     file = AuditFile(path, "audit")
     status = Status(service="auditor")
     machine = AuditMachine(
@@ -64,6 +69,8 @@ def audit(path: Path, records: list[Record]) -> Iterator[tuple[AuditMachine, Sta
         materialiser=Materialiser(codec=Codec(), now=SystemClock().now),
         reader=Log(records, file.offsets()),
         status=status,
+        read_from=lambda start: Log(records, dict(start)),
+        asked=asked,
     )
     try:
         yield machine, status, file
@@ -113,3 +120,42 @@ def test_a_full_disk_is_said_and_loses_and_doubles_nothing(
         assert not status.behind
     with audit(path, records) as (_, _, file):
         assert rows(file) == (EVENTS, EVENTS, EVENTS)
+
+
+def rebuilt(path: Path, records: list[Record], mark: str) -> None:
+    """What a rebuild of these records leaves beside the live file."""
+    made = AuditFile(new_path(path), "audit", lock=False)
+    Materialiser(codec=Codec(), now=SystemClock().now).take(made.writer, records)
+    made.writer.execute("INSERT INTO meta VALUES ($key, $mark)", {"key": MARK, "mark": mark})
+    made.writer.execute("CHECKPOINT")
+    made.close()
+
+
+def test_a_rebuilt_file_that_finds_no_space_is_left_and_the_old_one_stays(
+    disk: Disk, records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditor, "AGAIN_S", 0.05)
+    path = disk.folder / "a.duckdb"
+    known, hand_overs = records[: 2 * BATCH], [HandOver("first"), HandOver("second")]
+    waiting: list[HandOver] = []
+    with audit(path, known, lambda: waiting.pop() if waiting else None) as (machine, status, file):
+        while not status.doing.startswith("up to date"):
+            machine.step(0.0)
+        whole = rows(file)
+        rebuilt(path, records[:BATCH], "first")
+        waiting.append(hand_overs[0])
+        disk.fill()
+        machine.step(0.0)
+        with pytest.raises(AuditError, match="no space left for the rebuilt file, the old one stays"):
+            hand_overs[0].wait(0.0)
+        assert rows(file) == whole == (2 * BATCH,) * 3
+        assert not file.adopting
+        assert not next_path(path).exists()
+        disk.free()
+        machine.step(0.0)
+        rebuilt(path, records[:BATCH], "second")
+        waiting.append(hand_overs[1])
+        while file.adopting or waiting:
+            machine.step(0.0)
+        hand_overs[1].wait(0.0)
+        assert rows(file) == whole

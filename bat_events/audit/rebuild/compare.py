@@ -93,7 +93,7 @@ def _definitions(live: Select, new: Select) -> TableComparison:
     asked = (
         "SELECT 'table', table_name, sql FROM duckdb_tables() WHERE NOT internal UNION ALL "
         "SELECT 'view', view_name, sql FROM duckdb_views() WHERE NOT internal UNION ALL "
-        "SELECT 'meta', key, value FROM meta WHERE key <> 'rebuild' ORDER BY ALL"
+        "SELECT 'meta', key, value FROM meta WHERE key NOT IN ('rebuild', 'kept') ORDER BY ALL"
     )
     there, problem = _try(live, asked)
     here = [tuple(row) for row in new(asked)]

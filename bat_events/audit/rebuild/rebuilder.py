@@ -1,6 +1,6 @@
 """Builds a new audit file beside the live one, holds them against each other, and puts the new one in its place.
 
-1. NAME.new.duckdb is filled from the source; what an earlier, killed rebuild left there is removed first.
+1. NAME.new.duckdb is filled from the source, and its kept tables are made; what a killed rebuild left there is removed first.
 2. Both files are compared, up to the offsets that both know.
 3. The new file gets a mark and is closed. A running auditor is asked to take it over: it goes on writing into it until it
    knows as much as the file that answers, then renames it. Where none runs, it is renamed here.
@@ -25,12 +25,14 @@ from bat_events.audit.columnar.understand import Understood
 from bat_events.audit.errors import AuditBusy, AuditError, NoAuditFile, QueryFailed
 from bat_events.audit.file import MARK, AuditFile, open_to_settle
 from bat_events.audit.hold import Hold
+from bat_events.audit.kept import keep, odd_rows
 from bat_events.audit.materialiser import Materialiser
 from bat_events.audit.places import audit_path, lock_path, new_path, next_path, put_in_place, remove, wal
 from bat_events.audit.query import QueryLimits
 from bat_events.audit.rebuild.ahead import ahead
 from bat_events.audit.rebuild.compare import Comparison, common_cut, compare
 from bat_events.audit.rebuild.sources import RecordSource
+from bat_events.audit.schema import kept_selects
 from bat_events.events.envelope import Cut
 from bat_events.log.interface import CrashPoint, Partition
 from bat_events.service.runtime import no_crash
@@ -144,6 +146,7 @@ class Rebuilder:
         try:
             self._crash("begun")
             records = self._fill(file)
+            keep(file.writer)
             seconds = time.monotonic() - began
             self._crash("filled")
             comparison, uncompared, faults = self._check(file)
@@ -199,7 +202,22 @@ class Rebuilder:
             with file.cursor() as cursor:
                 return cursor.execute(sql).fetchall()
 
-        return compare(self._select, new, common_cut(known, reached)), None, tuple(faults)
+        comparison = compare(self._select, new, common_cut(known, reached))
+        faults += self._kept_faults(new, {table.table for table in comparison.different})
+        return comparison, None, tuple(faults)
+
+    def _kept_faults(self, new: Callable[[str], Sequence[Sequence[Any]]], different: set[str]) -> list[str]:
+        """Kept tables of the live file that do not say what follows from its other ones; of a file with other definitions none
+        is asked for."""
+        if "definitions" in different:
+            return []
+        faults = []
+        for name in kept_selects():
+            columns = [(column, type_) for column, type_, *_ in new(f"DESCRIBE {name}_kept")]
+            odd = self._select(odd_rows(name, columns))[0][0]
+            if odd:
+                faults.append(f"{odd} rows of what is kept of {name} do not follow from its other tables")
+        return faults
 
     def _select(self, sql: str) -> Sequence[Sequence[Any]]:
         result = ask(self._home, self._namespace, sql, {}, _LIMITS)

@@ -7,4 +7,5 @@
 SELECT f."check", f.fault, f.subject, f.topic, f."partition", f."offset", f.event
 FROM boundary_faults f
 WHERE (f.campaign IS NULL OR f.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign)))
+  AND f.number <= coalesce(getvariable('most_rows'), f.number)
 ORDER BY 1, 4, 5, 6, 3

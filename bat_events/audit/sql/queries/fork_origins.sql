@@ -4,10 +4,10 @@
 -- every id is the one that its maker gives. Whether copies are their origin's, `replay --origin` says.
 -- param topic: one topic; all when left out
 -- param campaign: the campaign; the latest one when left out
-SELECT e.topic, e."partition", e.maker, e.copied_from, count(*) AS events, min(e.copied_offset) AS first_there,
-       max(e.copied_offset) AS last_there, min(e."offset") AS first_here, max(e."offset") AS last_here,
+SELECT e.topic, e."partition", e.maker, e.copied_from, sum(e.events)::BIGINT AS events, min(e.first_copied) AS first_there,
+       max(e.last_copied) AS last_there, min(e.first_offset) AS first_here, max(e.last_offset) AS last_here,
        bool_and(e.id_follows) AS id_follows
-FROM events e
+FROM event_totals e
 WHERE e.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign)) AND ($topic IS NULL OR e.topic = $topic)
 GROUP BY e.topic, e."partition", e.maker, e.copied_from
 ORDER BY e.topic, e."partition", first_here

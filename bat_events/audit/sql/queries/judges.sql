@@ -3,18 +3,8 @@
 -- on average. Concludes: whether one judge scored a whole campaign (rewards of two judges are not comparable), how often
 -- texts mattered, and what judging cost. A model can only lower: a rise of rewards is never its doing.
 -- param campaign: the campaign; the latest one when left out
-WITH asked AS (
-    SELECT s.id, count(*) AS asked, count(*) FILTER (t.part.asked < t.part.cap) AS lowered,
-           avg(greatest(t.part.cap - t.part.asked, 0)) AS lowered_by
-    FROM reward_scored s, unnest(s.texts) AS t(part)
-    GROUP BY s.id
-)
-SELECT s.round, s.judge, s.model, s.rubric_version, count(*) AS rewards, avg(s.reward) AS mean_reward,
-       coalesce(sum(a.asked), 0) AS asked, coalesce(sum(a.lowered), 0) AS lowered, avg(a.lowered_by) AS lowered_by,
-       sum(e.wall_s) AS wall_s, sum(e.tokens_in) AS tokens_in, sum(e.tokens_out) AS tokens_out
-FROM reward_scored s
-JOIN events e ON e.id = s.id
-LEFT JOIN asked a ON a.id = s.id
-WHERE s.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
-GROUP BY s.round, s.judge, s.model, s.rubric_version
-ORDER BY s.round, s.judge, s.model
+SELECT j.round, j.judge, j.model, j.rubric_version, j.rewards, j.mean_reward, j.asked, j.lowered, j.lowered_by,
+       j.wall_s, j.tokens_in, j.tokens_out
+FROM judge_totals j
+WHERE j.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
+ORDER BY j.round, j.judge, j.model

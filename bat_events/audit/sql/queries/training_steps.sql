@@ -9,7 +9,7 @@ SELECT s.round, s.step, s.reward, s.zero_variance, s.loss, s.grad_norm, s.entrop
        list_transform(s.pools, lambda p: p.pool || ' ' || round(p.reward, 4) || ' (' || p.tokens || ')') AS pools,
        list_transform(s.actions, lambda a: a.focus || ' ' || a.valid || '/' || a.turns) AS valid_actions,
        s.weights
-FROM steps s LEFT JOIN events e ON e.id = s.id
+FROM steps s LEFT JOIN milestones e ON e.id = s.id
 WHERE s.campaign = coalesce($campaign, (SELECT campaign FROM latest_campaign))
   AND ($round IS NULL OR s.round = $round::BIGINT)
 ORDER BY s.round, s.step, s.attempt

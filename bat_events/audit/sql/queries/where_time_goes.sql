@@ -4,8 +4,8 @@
 -- Sandbox seconds are the sum over calls, of which several may run at once.
 -- param campaign: the campaign; the latest one when left out
 WITH c AS (SELECT coalesce($campaign, (SELECT campaign FROM latest_campaign)) AS name),
-mine AS (SELECT e.* FROM events e, c WHERE e.campaign = c.name),
-span AS (SELECT epoch(max(log_time)) - epoch(min(log_time)) AS seconds FROM mine),
+mine AS (SELECT e.* FROM event_totals e, c WHERE e.campaign = c.name),
+span AS (SELECT epoch(max(last_time)) - epoch(min(first_time)) AS seconds FROM mine),
 parts AS (
     SELECT 1 AS place, 'cold start (corpus, SFT)' AS part, sum(wall_s) AS seconds, true AS in_line
     FROM mine WHERE type = 'ColdStartCompleted'

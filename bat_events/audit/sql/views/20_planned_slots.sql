@@ -1,6 +1,10 @@
 -- One row per slot of every planned round: the state that it practises.
 CREATE OR REPLACE VIEW planned_slots AS
-SELECT p.id AS plan_event, p.campaign, p.round, p.target_stage, s.step.step AS step, l.slot.slot AS slot,
-       l.slot.pool AS pool, l.slot.focus AS focus, l.slot.track AS track, l.slot.outcome AS outcome,
-       l.slot.state AS state, l.slot.body AS body
-FROM round_planned p, unnest(p.steps) AS s(step), unnest(s.step.slots) AS l(slot);
+WITH steps AS (
+    SELECT id, campaign, round, target_stage, unnest(steps) AS part FROM round_planned
+), slots AS (
+    SELECT * EXCLUDE part, part.step AS step, unnest(part.slots) AS part FROM steps
+)
+SELECT id AS plan_event, campaign, round, target_stage, step, part.slot AS slot, part.pool AS pool, part.focus AS focus,
+       part.track AS track, part.outcome AS outcome, part.state AS state, part.body AS body
+FROM slots;

@@ -12,15 +12,17 @@ WITH said AS (
     SELECT id, campaign, time, 'state' AS kind, state AS subject, body, cleared, checks FROM leakage_verdict
     UNION ALL
     SELECT id, campaign, time, 'corpus', corpus, body, cleared AND rows > 0, checks FROM corpus_scanned
+), parts AS (
+    SELECT id, unnest(checks) AS part FROM said
 ), counted AS (
-    SELECT s.id, count(*) AS checks,
-           max(CASE WHEN c.part.name = 'exact_match' THEN
-               TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) fingerprints looked for', 1) AS BIGINT) END) AS exact,
-           max(CASE WHEN c.part.name = 'ngram_run' THEN
-               TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) runs of 8 words looked for', 1) AS BIGINT) END) AS windows,
-           max(CASE WHEN c.part.name = 'near_duplicate' THEN
-               TRY_CAST(regexp_extract(c.part.evidence, '^([0-9]+) sketches compared', 1) AS BIGINT) END) AS sketches
-    FROM said s, unnest(s.checks) AS c(part) GROUP BY s.id
+    SELECT id,
+           max(CASE WHEN part.name = 'exact_match' THEN
+               TRY_CAST(regexp_extract(part.evidence, '^([0-9]+) fingerprints looked for', 1) AS BIGINT) END) AS exact,
+           max(CASE WHEN part.name = 'ngram_run' THEN
+               TRY_CAST(regexp_extract(part.evidence, '^([0-9]+) runs of 8 words looked for', 1) AS BIGINT) END) AS windows,
+           max(CASE WHEN part.name = 'near_duplicate' THEN
+               TRY_CAST(regexp_extract(part.evidence, '^([0-9]+) sketches compared', 1) AS BIGINT) END) AS sketches
+    FROM parts WHERE part.name IN ('exact_match', 'ngram_run', 'near_duplicate') GROUP BY id
 )
 SELECT s.id, s.campaign, s.time, s.kind, s.subject, s.body, s.cleared, c.exact, c.windows, c.sketches,
        CASE WHEN p.campaign IS NULL THEN 'no held-out fingerprints are on the log'

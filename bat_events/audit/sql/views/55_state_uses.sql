@@ -12,14 +12,18 @@ WITH used AS (
     SELECT t.campaign, 'trained', c.state, c.body, t.step_event
     FROM training_rows t JOIN rollout_completed c ON c.campaign = t.campaign AND c.rollout = t.rollout
 ), said AS (
-    SELECT campaign, subject AS state, bool_and(cleared) AS cleared, list(DISTINCT body) AS bodies, min(blind) AS blind
-    FROM gate_verdicts WHERE kind = 'state' GROUP BY ALL
+    SELECT campaign, subject AS state, bool_and(cleared) AS cleared, min(body) AS body, max(body) AS another_body,
+           min(blind) AS blind
+    FROM gate_verdicts WHERE kind = 'state' GROUP BY campaign, subject
+), admitted AS (
+    SELECT DISTINCT campaign, state FROM state_admitted
+), known AS (
+    SELECT campaign, state, s.cleared, s.body, s.another_body, s.blind, s.state IS NOT NULL AS judged, a.state IS NOT NULL AS admitted
+    FROM said s FULL JOIN admitted a USING (campaign, state)
 )
-SELECT u.campaign, u.use, u.state, u.body, u.event, s.cleared, s.blind,
-       CASE WHEN s.state IS NULL THEN 'no verdict of the leakage gate'
-            WHEN NOT s.cleared THEN 'the leakage gate rejected it'
-            WHEN NOT list_contains(s.bodies, u.body) OR len(s.bodies) > 1 THEN 'the verdict is on another body'
-            WHEN u.use <> 'admitted' AND NOT EXISTS (
-                SELECT 1 FROM state_admitted a WHERE a.campaign = u.campaign AND a.state = u.state)
-                THEN 'the bank never admitted it' END AS fault
-FROM used u LEFT JOIN said s ON s.campaign = u.campaign AND s.state = u.state;
+SELECT u.campaign, u.use, u.state, u.body, u.event, k.cleared, k.blind,
+       CASE WHEN k.judged IS DISTINCT FROM true THEN 'no verdict of the leakage gate'
+            WHEN NOT k.cleared THEN 'the leakage gate rejected it'
+            WHEN k.body IS DISTINCT FROM u.body OR k.body <> k.another_body THEN 'the verdict is on another body'
+            WHEN u.use <> 'admitted' AND NOT k.admitted THEN 'the bank never admitted it' END AS fault
+FROM used u LEFT JOIN known k ON k.campaign = u.campaign AND k.state = u.state;

@@ -1,5 +1,4 @@
 -- One row per training row with what it goes back to. `complete` is whether every link stands on the log.
-CREATE OR REPLACE VIEW training_lineage AS
 SELECT t.campaign, t.round, t.step, t.slot, t.counts, t.pool, t.group_id, t.rollout, t.reward, t.advantage, t.step_event,
        p.state, p.body, q.focus, q.track, d.judge, c.evidence, c.id AS rollout_event, coalesce(d.id, w.id) AS reward_event,
        s.outcome, s.cleared, s.rank, s.verdict_event, s.admission_event,

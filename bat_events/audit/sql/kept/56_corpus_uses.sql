@@ -1,5 +1,4 @@
 -- One row per cold start: the corpus that it was trained on, and what the gate had said of it.
-CREATE OR REPLACE VIEW corpus_uses AS
 SELECT c.campaign, c.id AS event, c.corpus, v.id AS verdict_event, v.cleared, v.blind,
        CASE WHEN v.id IS NULL THEN 'the leakage gate never scanned it'
             WHEN NOT v.cleared THEN 'the leakage gate refused it'

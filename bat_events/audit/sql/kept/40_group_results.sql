@@ -1,5 +1,4 @@
 -- One row per group that was asked for, with how many of its rollouts ended how, and whether an update used it.
-CREATE OR REPLACE VIEW group_results AS
 WITH used AS (
     SELECT DISTINCT campaign, unnest(list_transform(groups, lambda g: g."group")) AS group_id FROM steps WHERE counts
 )

@@ -1,5 +1,4 @@
 -- Every field that crossed the evaluation boundary with a verdict, which begins with NOT where it must not have crossed.
-CREATE OR REPLACE VIEW judged_crossings AS
 SELECT c.*,
        CASE WHEN NOT c.permitted THEN 'NOT PERMITTED: ' || coalesce(c.note, c.kind)
             WHEN c.kind = 'campaign' AND NOT EXISTS (
