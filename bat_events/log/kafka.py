@@ -1,6 +1,6 @@
-"""The log on Apache Kafka for services: transactional writers, and the readers that go with them.
+"""The log on Apache Kafka for services: readers that commit what they consumed in the transaction that writes what came of it.
 
-Every write of a service is one transaction of outputs and consumed offsets. Reading alone is `log.kafka_reader`.
+Reading alone is `log.kafka_reader`, writing alone `log.kafka_writer`.
 """
 
 import contextlib
@@ -8,14 +8,12 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from bat_events.errors import AccessDenied, FencedError, LogError, Rebalanced
-from bat_events.log.bounded import Bounded, Unanswered
-from bat_events.log.cluster import CLIENT_LOGGER, Address, check_access, client_settings, kafka_error
-from bat_events.log.interface import MAXIMUM_BYTES, CrashPoint, Outgoing, Partition, Record
+from bat_events.errors import LogError, Rebalanced
+from bat_events.log.cluster import Address, check_access, kafka_error
+from bat_events.log.interface import CrashPoint, Outgoing, Partition, Record
 from bat_events.log.kafka_reader import (
     CALL_S,
     LOOK_S,
@@ -26,165 +24,12 @@ from bat_events.log.kafka_reader import (
     open_consumer,
     partitions_of,
 )
+from bat_events.log.kafka_writer import KafkaWriter, Writing, no_crash
 from bat_events.log.topics import broker_name, plain_name
 
 __all__ = ["KafkaReactorLog", "KafkaReader", "KafkaWorkerLog", "KafkaWriter", "partitions_of"]
 
 _KEPT = 16  # records at most that are taken while work runs
-_TRANSACTION_TIMEOUT_MS = 10_000  # a killed transaction holds the last stable offset this long
-_ENDING_S = 10.0  # for one call inside a transaction: the broker has given the transaction up by then
-_BACK_S = 2.0  # after that the client has come back, or it never will
-_NO_MEMBER = frozenset(
-    (
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.FENCED_MEMBER_EPOCH,
-        KafkaError.STALE_MEMBER_EPOCH,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError._STATE,  # the client itself knows that it is no member just now
-    )
-)
-"""Answers to the offsets of a member that the group has given up, or that has not heard of its newest epoch yet."""
-
-
-def _no_crash(_: str) -> None:
-    return None
-
-
-def writer_settings(bootstrap: Address, *, transactional_id: str | None) -> dict[str, Any]:
-    """What every writer is configured with; without a transactional id it is idempotent only (benchmarks compare the two)."""
-    settings = {
-        **client_settings(bootstrap),
-        "enable.idempotence": True,
-        "acks": "all",
-        "linger.ms": 2,
-        "message.max.bytes": MAXIMUM_BYTES,
-        "compression.type": "lz4",
-        "delivery.report.only.error": True,  # what arrived is known from the commit
-    }
-    if transactional_id is None:
-        return settings
-    return {**settings, "transactional.id": transactional_id, "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS}
-
-
-class _Writing:
-    """One transaction at a time: outputs, then offsets, then commit."""
-
-    def __init__(
-        self, *, bootstrap: Address, namespace: str, transactional_id: str, queue: Mapping[str, int] | None = None
-    ) -> None:
-        self._cluster, self._namespace_out = bootstrap, namespace
-        self._doing = f"write as transactional id {namespace}.{transactional_id}"
-        self._failures: list[tuple[str, KafkaError]] = []
-        self._bounded = Bounded(self._doing)
-        settings = writer_settings(bootstrap, transactional_id=f"{namespace}.{transactional_id}")
-        self._producer = Producer({**settings, **(queue or {})}, logger=CLIENT_LOGGER)
-
-    def begin_service(self) -> None:
-        """Fence every earlier instance and wait until its open transaction is ended."""
-        self._guard(lambda: self._producer.init_transactions(LOOK_S))  # may be called again until it is done
-
-    def write(
-        self,
-        outputs: Sequence[Outgoing],
-        offsets: list[TopicPartition],
-        group: Any,
-        crash: CrashPoint,
-    ) -> None:
-        """The transaction. Raises FencedError, AccessDenied, Rebalanced or LogError; after each of them nothing was kept.
-
-        Raises Unanswered, a LogError, where Kafka's client never came back: it is unknown whether anything was kept.
-        """
-        self._failures.clear()
-        self._guard(self._producer.begin_transaction)
-        try:
-            crash("begun")
-            for out in outputs:
-                self._produce(out)
-            crash("produced")
-            if offsets:
-                self._end(lambda: self._send_offsets(offsets, group))
-            crash("offsets-sent")
-            self._end(lambda: self._producer.commit_transaction(_ENDING_S))
-            if self._failures:
-                raise LogError(f"delivery failed: {self._failures[0][1].str()}")
-        except (FencedError, Unanswered):
-            raise
-        except AccessDenied:
-            with contextlib.suppress(KafkaException, Unanswered):  # nothing open may hold readers back
-                self._abort()
-            raise
-        except (LogError, KafkaException) as error:
-            try:
-                self._abort()
-            except (KafkaException, Unanswered) as abort:
-                raise LogError(f"{error}; and the transaction could not be aborted: {abort}") from error
-            kind = Rebalanced if isinstance(error, Rebalanced) else LogError
-            raise kind(f"transaction aborted, nothing was kept: {error}") from error
-        crash("committed")
-
-    def _send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
-        try:
-            self._producer.send_offsets_to_transaction(offsets, group, _ENDING_S)
-        except KafkaException as error:
-            self._producer.poll(0)  # brings what failed before, which comes first
-            if kafka_error(error).code() in _NO_MEMBER and not self._failures:
-                raise Rebalanced(f"the group refuses offsets of this member: {kafka_error(error).str()}") from error
-            raise
-
-    def _produce(self, out: Outgoing) -> None:
-        deadline = time.monotonic() + CALL_S
-        while True:
-            try:
-                self._producer.produce(
-                    broker_name(self._namespace_out, out.topic),
-                    value=out.value,
-                    key=out.key,
-                    partition=out.partition,
-                    headers=list(out.headers),
-                    timestamp=out.timestamp_ms or 0,  # 0 is the client's word for now
-                    on_delivery=self._delivered,
-                )
-                return
-            except BufferError as error:  # the queue is full: slow down, lose nothing
-                if time.monotonic() > deadline:
-                    raise LogError(
-                        f"no place for {len(out.value):,} bytes in the writer's queue for {CALL_S:g} s: Kafka takes "
-                        "nothing, or queue.buffering.max.kbytes is below one record"
-                    ) from error
-                self._producer.poll(0.1)
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failures.append((message.topic() or "", error))
-
-    def _end(self, call: Any) -> None:
-        self._guard(lambda: self._bounded(call, _ENDING_S + _BACK_S))
-
-    def _abort(self) -> None:
-        self._bounded(lambda: self._producer.abort_transaction(_ENDING_S), _ENDING_S + _BACK_S)
-
-    def _guard(self, call: Any) -> None:
-        """Retry what Kafka calls retriable, and tell a fenced producer and a forbidden one from other errors."""
-        deadline = time.monotonic() + 2 * CALL_S
-        while True:
-            try:
-                call()
-                return
-            except KafkaException as error:
-                cause = error.args[0]
-                for topic, failure in self._failures:  # what made the transaction fail, before what that led to
-                    check_access(self._cluster, failure, f"write topic {topic}")
-                check_access(self._cluster, cause, f"{self._doing}: {cause.str()}")
-                with contextlib.suppress(KafkaException):
-                    self._producer.poll(0)  # a refused login comes out of here
-                fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-                if cause.code() in fenced:
-                    raise FencedError(f"a newer instance of this service took over: {cause.str()}") from error
-                if cause.retriable() and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                    continue
-                raise LogError(cause.str()) from error
 
 
 class KafkaReactorLog(Reading):
@@ -196,7 +41,7 @@ class KafkaReactorLog(Reading):
         consumer = open_consumer(bootstrap, **{"group.id": group, "max.poll.interval.ms": 86_400_000})
         super().__init__(consumer, bootstrap, namespace)
         self._partitions = partitions_of(consumer, bootstrap, namespace, topics)
-        self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=service)
+        self._writer = Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=service)
         self._writer.begin_service()
         kafka = [TopicPartition(broker_name(namespace, t), p) for t, p in self._partitions]
         known = asked(
@@ -217,7 +62,7 @@ class KafkaReactorLog(Reading):
         return self._committed
 
     def commit(
-        self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint = _no_crash
+        self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: CrashPoint = no_crash
     ) -> None:
         """See ReactorLog.commit."""
         self._writer.write(outputs, self._to_kafka(offsets), self._consumer.consumer_group_metadata(), crash)
@@ -238,7 +83,7 @@ class KafkaWorkerLog(Reading):
         consumer = open_consumer(bootstrap, **{"group.id": group, "group.protocol": "consumer"})
         super().__init__(consumer, bootstrap, namespace)
         partitions_of(consumer, bootstrap, namespace, [topic])
-        self._writer = _Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=f"{service}.{instance}")
+        self._writer = Writing(bootstrap=bootstrap, namespace=namespace, transactional_id=f"{service}.{instance}")
         self._writer.begin_service()
         self._topic = topic
         self._service = service
@@ -384,7 +229,7 @@ class KafkaWorkerLog(Reading):
         self,
         outputs: Sequence[Outgoing],
         offsets: Mapping[Partition, int],
-        crash: CrashPoint = _no_crash,
+        crash: CrashPoint = no_crash,
         notes: Mapping[Partition, str] | None = None,
     ) -> None:
         """See WorkerLog.commit. Refused while the partitions are ours all the same (the epoch moved on), it is tried again."""
@@ -445,17 +290,3 @@ class KafkaWorkerLog(Reading):
 
     def _still_ours(self, message: Message) -> bool:
         return message.topic() is None or self._where(message) in self._assigned
-
-
-class KafkaWriter(_Writing):
-    """A writer without inputs, for producers: one transaction per call. `queue` sets limits of the client's queue."""
-
-    def __init__(
-        self, *, bootstrap: Address, namespace: str, name: str, queue: Mapping[str, int] | None = None
-    ) -> None:
-        super().__init__(bootstrap=bootstrap, namespace=namespace, transactional_id=name, queue=queue)
-        self.begin_service()
-
-    def publish(self, outputs: Sequence[Outgoing]) -> None:
-        """Write all or nothing. Raises LogError or FencedError."""
-        self.write(outputs, [], None, _no_crash)

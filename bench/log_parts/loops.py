@@ -21,7 +21,8 @@ from bat_events.deciders.interface import Draft
 from bat_events.events.rollouts import RolloutCompleted
 from bat_events.log.cluster import Address, client_settings
 from bat_events.log.interface import CrashPoint, Outgoing, Partition
-from bat_events.log.kafka import KafkaReactorLog, KafkaReader, KafkaWorkerLog, writer_settings
+from bat_events.log.kafka import KafkaReactorLog, KafkaReader, KafkaWorkerLog
+from bat_events.log.kafka_writer import writer_settings
 from bat_events.log.topics import broker_name, partition_of
 from bat_events.service.dead_letters import DeadLetterBox
 from bat_events.service.reactor import ReactorMachine

@@ -8,7 +8,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from bat_events.codec import Codec
 from bat_events.log.cluster import Address, client_settings
 from bat_events.log.interface import Outgoing
-from bat_events.log.kafka import KafkaReader, KafkaWriter, writer_settings
+from bat_events.log.kafka_reader import KafkaReader
+from bat_events.log.kafka_writer import KafkaWriter, writer_settings
 from bat_events.log.topics import broker_name
 from log_parts.events import PARTITIONS
 

@@ -419,7 +419,7 @@ def test_a_full_producer_queue_slows_the_producer_and_loses_nothing(
     assert full > 0
     assert [record.value for record in _records(bench, "round")] == [item.value for item in out]
 
-    monkeypatch.setattr("bat_events.log.kafka.CALL_S", 1.0)
+    monkeypatch.setattr("bat_events.log.kafka_writer.CALL_S", 1.0)
     began = time.monotonic()
     with pytest.raises(
         LogError, match=r"no place for 100,000 bytes in the writer's queue.*nothing was kept|nothing was kept"

@@ -55,7 +55,9 @@ class TestKafkaLog(LogContract):
     transaction_s = 5.0
 
     def shorten_transactions(self) -> None:
-        self.monkeypatch.setattr("bat_events.log.kafka._TRANSACTION_TIMEOUT_MS", round(1000 * self.transaction_s))
+        self.monkeypatch.setattr(
+            "bat_events.log.kafka_writer._TRANSACTION_TIMEOUT_MS", round(1000 * self.transaction_s)
+        )
 
     def cut(self, where: Partition, offset: int) -> None:
         place = TopicPartition(broker_name(self.namespace, where[0]), where[1], offset)

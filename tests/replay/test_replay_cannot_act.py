@@ -24,6 +24,7 @@ FORBIDDEN = [
     "skimage",
     "pydicom",
     "bat_events.log.kafka",
+    "bat_events.log.kafka_writer",
     "bat_events.log.admin",
     "bat_events.log.local_kafka",
     "bat_events.service",

@@ -16,7 +16,7 @@ from bat_events.service.dead_letters import DeadLetterBox
 from bat_events.service.reactor import ReactorMachine
 from bat_events.service.worker import WorkerMachine
 from tests.simulation.invariants import CAUSE, MISSING, OFFSETS, ORDER, SAME, TRAINED, UNDONE, VERDICT
-from tests.simulation.world import Parts
+from tests.simulation.processes import Parts
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from functools import cache
 from bat_events.codec import Fact
 from tests.simulation.chaos import Chaos
 from tests.simulation.invariants import SAME, Violation, check_end, differences, digest_of, first_facts
-from tests.simulation.world import GROUPS, REACTORS, WORKERS, Parts, World, points_of
+from tests.simulation.processes import GROUPS, REACTORS, WORKERS, Parts, points_of
+from tests.simulation.world import World
 
 COMMAND = "python -m tests.simulation.run --seed {seed} --trace"
 

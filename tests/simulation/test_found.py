@@ -107,10 +107,10 @@ def test_junk_that_looks_like_the_end_of_a_round_ends_no_notary() -> None:
         world.broker.append(
             [Outgoing(topic=r.topic, partition=0, key=r.key, value=b"\0junk", headers=r.headers) for r in spoilt]
         )
-        before = len(world._heads[name].kept)
-        world._heads[name].kept.pop()  # as after a crash between the seal and the file
-        world._add(name)
+        before = len(world.machines.heads[name].kept)
+        world.machines.heads[name].kept.pop()  # as after a crash between the seal and the file
+        world.add(name)
         with world._simulated():
             world._go_on(until=None)
-        assert len(world._heads[name].kept) == before
-        assert {head.noted for head in world._heads[name].kept} == {"sealing", "later"}
+        assert len(world.machines.heads[name].kept) == before
+        assert {head.noted for head in world.machines.heads[name].kept} == {"sealing", "later"}

@@ -10,8 +10,9 @@ from bat_events.consumers.registry import SERVICES
 from tests.simulation.chaos import POINTS
 from tests.simulation.invariants import Violation
 from tests.simulation.plants import PLANTS
+from tests.simulation.processes import GROUPS
 from tests.simulation.run import COMMAND, run_seed, undisturbed
-from tests.simulation.world import GROUPS, check_tables
+from tests.simulation.world import check_tables
 
 
 def traced(seed: int) -> list[str]:

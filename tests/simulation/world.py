@@ -7,132 +7,33 @@ over, its partitions are its own until its session is. A frozen one stands where
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Any, cast
 from unittest.mock import patch
 
-from bat_events.codec import Fact
 from bat_events.consumers import notary
-from bat_events.consumers.evaluator import Evaluator
-from bat_events.consumers.notary import SEALED, NotaryMachine
 from bat_events.consumers.trainer import Trainer
-from bat_events.deciders.versions import NEWEST, versions_of
+from bat_events.deciders.versions import NEWEST
 from bat_events.errors import DecodeError, FencedError, ImpossibleEvent, LogError
-from bat_events.log.access import HELDOUT_TOPICS
-from bat_events.log.interface import Outgoing, Partition, Record
-from bat_events.log.topics import BY_NAME, DEAD_LETTERS
+from bat_events.log.interface import Outgoing, Partition
+from bat_events.log.topics import BY_NAME
 from bat_events.service import worker as worker_module
-from bat_events.service.dead_letters import DeadLetterBox
 from bat_events.service.emit import outgoing
-from bat_events.service.reactor import DeciderRules, ReactorMachine
-from bat_events.service.runtime import InlineExecutor, Status
-from bat_events.service.worker import WorkerMachine
-from tests.simulation.chaos import NOTARY_POINTS, POINTS, Chaos
-from tests.simulation.clock import SimulatedClock, SimulatedExecutor, lasting
-from tests.simulation.faults import Death, FaultyHandler, FaultyRules, Injected, Troubles
+from tests.simulation.chaos import Chaos
+from tests.simulation.clock import SimulatedClock
+from tests.simulation.deeds import Deeds
+from tests.simulation.faults import Death, Injected, Troubles
 from tests.simulation.invariants import LOUD, UNDONE, Violation, Watch
-from tests.simulation.memory_log import Broker, MemoryReactorLog, MemoryReader, MemoryWorkerLog, MemoryWriter
+from tests.simulation.machines import Machines
+from tests.simulation.memory_log import Broker, MemoryWorkerLog, MemoryWriter
 from tests.simulation.operator import Operator
+from tests.simulation.processes import GROUPS, NOTARIES, REACTORS, WORKERS, Parts, Process
 from tests.simulation.small_campaign import (
     CAMPAIGN,
     PARTITIONS,
-    SCRIPTED,
-    HeadsInMemory,
     RememberingCodec,
-    ScriptedHandler,
-    ScriptedLearner,
-    measure,
     started,
 )
 
-DECIDERS = tuple(kind.name for kind in NEWEST)
-REACTORS = (*DECIDERS, "trainer")
-NOTARIES = ("notary", "heldout-notary")
-WORKERS: dict[str, int] = {**dict.fromkeys(SCRIPTED, 1), "evaluator": 1, "rollout": 2, "judge": 2}
-"""Consumer group -> processes at the beginning."""
-GROUPS = (*REACTORS, *NOTARIES, *WORKERS)
 _MOST_STEPS = 60_000
-
-
-def points_of(group: str) -> tuple[str, ...]:
-    """The commit points of a service."""
-    return NOTARY_POINTS if group in NOTARIES else POINTS
-
-
-@dataclass
-class Parts:
-    """The machines that are run: a planted bug puts another class in a real one's place."""
-
-    worker: type[WorkerMachine] = WorkerMachine
-    reactor: type[ReactorMachine] = ReactorMachine
-    notary: type[NotaryMachine] = NotaryMachine
-    patches: Sequence[Callable[[], Any]] = ()
-
-
-@dataclass(eq=False)
-class Process:
-    """One process of a service. `machine` is None while it is down."""
-
-    group: str
-    number: int
-    machine: Any = None
-    log: Any = None
-    readers: tuple[Any, ...] = ()
-    effect: SimulatedExecutor | None = None
-    up_at: float | None = 0.0
-    thaws_at: float | None = None
-    replaced: bool = False
-    slow: bool = False
-    again: bool = False  # a step that seems to do nothing is to be followed by another
-    idle: bool = False  # nothing to do but what news bring
-    starts: int = 0
-
-    @property
-    def name(self) -> str:
-        """As the trace has it."""
-        return f"{self.group}-{self.number}"
-
-    @property
-    def working(self) -> bool:
-        """Whether an effect is going on, which nobody knows the result of."""
-        return self.effect is not None and self.effect.ends is not None
-
-    def ready(self, now: float) -> bool:
-        """Whether a step of it may do anything."""
-        if self.machine is None or self.thaws_at is not None:
-            return False
-        if getattr(self.log, "poked", False):
-            return True
-        if self.effect is not None and self.effect.ends is not None:
-            return self.effect.ends <= now
-        return not self.idle or any(reader.news for reader in self.readers)
-
-    @property
-    def due(self) -> list[float]:
-        """When time alone will give it something to do."""
-        ends = None if self.effect is None or self.machine is None else self.effect.ends
-        return [at for at in (self.up_at, self.thaws_at, ends) if at is not None]
-
-
-@dataclass
-class Surroundings:
-    """What the real handlers take of a service's Context."""
-
-    world: "World"
-    status: Status = field(default_factory=lambda: Status(service="simulated"))
-
-    def read_all(self, topic: str) -> list[Fact]:
-        """See Context.read_all."""
-        broker, facts = self.world.broker, dict[str, Fact]()
-        for where in broker.all_partitions([topic]):
-            rows, _ = broker.fetch(where, 0, 1 << 30)
-            for record in rows:
-                try:
-                    fact = self.world.codec.decode(record)
-                except DecodeError:
-                    continue
-                facts.setdefault(fact.id, fact)
-        return list(facts.values())
 
 
 class World:
@@ -152,28 +53,26 @@ class World:
             gradual=True,
             rng=chaos.rng if chaos.on else None,
         )
-        self.handlers = {group: ScriptedHandler(group) for group in SCRIPTED}
-        self._surroundings = Surroundings(self)
-        self._heads = {name: HeadsInMemory() for name in NOTARIES}
+        self.machines = Machines(self)
         self.troubles = Troubles(chaos, self.say)
         self.watch = Watch(
             self.broker,
             self.codec,
-            workers={group: self._handler(group).wants for group in WORKERS},
+            workers={group: self.machines.handler(group).wants for group in WORKERS},
             reactors=frozenset((*REACTORS, *NOTARIES)),
-            handed_out=lambda _: self._acting.log.positions if self._acting and self._acting.log else {},
+            handed_out=lambda _: self.acting.log.positions if self.acting and self.acting.log else {},
         )
         self.broker.on_commit.append(self.watch.commit)
         self.broker.on_mark.append(self.watch.passed)
-        self.operator = Operator(self)
+        self.operator, self._deeds = Operator(self), Deeds(self)
         folded = {topic for kind in (*NEWEST, Trainer) for topic in kind.inputs}
-        self._consumed = folded | {self._handler(group).topic for group in WORKERS}
-        self._acting: Process | None = None
+        self.consumed = folded | {self.machines.handler(group).topic for group in WORKERS}
+        self.acting: Process | None = None
         self._depth = 0
         self.processes: list[Process] = []
         for group in GROUPS:
             for _ in range(WORKERS.get(group, 1)):
-                self._add(group)
+                self.add(group)
         self.steps = 0
 
     # -- the run
@@ -239,7 +138,7 @@ class World:
         for process in self.processes:
             if process.up_at is not None and process.up_at <= now and process.thaws_at is None:
                 self._start(process)
-            if process.thaws_at is not None and process.thaws_at <= now and process is not self._acting:
+            if process.thaws_at is not None and process.thaws_at <= now and process is not self.acting:
                 self._thaw(process)
         self._alarm = min((at for p in self.processes for at in (p.up_at, p.thaws_at) if at is not None), default=1e9)
 
@@ -259,12 +158,12 @@ class World:
             raise Violation(UNDONE, f"it does not come to rest in {_MOST_STEPS} steps")
         if self.chaos.on:
             self.clock.at += self.chaos.rng.random() * 0.01
-            self.chaos.at_turn(self._deeds)
+            self.chaos.at_turn(self._deeds.all)
             if process.machine is None or process.thaws_at is not None:
                 return
         if process.effect is not None:
             process.effect.look()
-        before, self._acting = self._acting, process
+        before, self.acting = self.acting, process
         process.again = getattr(process.log, "poked", False)  # what comes of it is seen in the step after
         try:
             worked = process.machine.step(0.0)
@@ -273,12 +172,12 @@ class World:
         except FencedError:
             self.chaos.tell("fenced")
             self.say(f"{process.name} is fenced and ends")
-            self._end(process)
+            self.end(process)
         except (DecodeError, ImpossibleEvent) as error:
             raise Violation(LOUD, f"{process.name}: {type(error).__name__}: {error}") from error
         except (LogError, Injected) as error:
             self.say(f"{process.name} halts: {error}")
-            self._end(process)
+            self.end(process)
         except Violation:
             raise
         except Exception as error:
@@ -287,11 +186,12 @@ class World:
             due = process.group in NOTARIES and bool(process.machine._due)  # it may have read the last it waits for
             process.idle = not worked and not process.again and not due
         finally:
-            self._acting = before
+            self.acting = before
 
     # -- processes
 
-    def _add(self, group: str) -> Process:
+    def add(self, group: str) -> Process:
+        """Another process of a group; it starts at once."""
         number = 1 + max((p.number for p in self.processes if p.group == group), default=-1)
         process = Process(group, number, up_at=self.clock.at)
         self._alarm = 0.0
@@ -306,12 +206,7 @@ class World:
         process.starts += 1
         process.up_at, process.idle = None, False
         self.say(f"{process.name} starts")
-        if process.group in WORKERS:
-            self._start_worker(process)
-        elif process.group in NOTARIES:
-            self._start_notary(process)
-        else:
-            self._start_reactor(process)
+        self.machines.start(process)
 
     def _bury(self, process: Process) -> None:
         """It ended without a word: what it had open stays open, and what it held is held, until time passes."""
@@ -321,7 +216,7 @@ class World:
             self.broker.set_silent(process.log, silent=True)
         self._down(process)
 
-    def _end(self, process: Process) -> None:
+    def end(self, process: Process) -> None:
         """It ended in good order."""
         process.log.close()
         self._down(process)
@@ -335,7 +230,8 @@ class World:
         else:
             process.up_at, self._alarm = self.clock.at + self.chaos.restart_s(), 0.0
 
-    def _freeze(self, process: Process, seconds: float) -> None:
+    def freeze(self, process: Process, seconds: float) -> None:
+        """It stands where it is for some seconds."""
         process.thaws_at, self._alarm = self.clock.at + seconds, 0.0
         if isinstance(process.log, MemoryWorkerLog):
             self.broker.set_silent(process.log, silent=True)
@@ -348,7 +244,7 @@ class World:
                 self.chaos.tell("session over")
             self.broker.set_silent(process.log, silent=False)
 
-    def _crash(self, process: Process) -> Callable[[str], None]:
+    def crash(self, process: Process) -> Callable[[str], None]:
         """The crash points of a process."""
 
         def point(name: str) -> None:
@@ -372,9 +268,9 @@ class World:
         seconds = self.chaos.freeze_s()
         self.chaos.tell("frozen in a transaction")
         self.say(f"{process.name} stands still for {seconds:g} s")
-        self._freeze(process, seconds)
+        self.freeze(process, seconds)
         if process.group not in WORKERS and self.chaos.rng.random() < 0.5:
-            self._take_over(process)
+            self.take_over(process)
         self._depth += 1
         epochs = dict(self.broker.epochs)
         self._go_on(until=process.thaws_at)
@@ -383,159 +279,13 @@ class World:
             self.chaos.tell("transaction timed out")
         self._thaw(process)
 
-    def _take_over(self, process: Process) -> None:
+    def take_over(self, process: Process) -> None:
+        """Another instance of a service is started beside this one."""
         if process.replaced:
             return
         self.chaos.tell("taken over")
         process.replaced = True
-        self._add(process.group)
-
-    # -- disturbances between steps
-
-    @property
-    def _deeds(self) -> Sequence[Callable[[], None]]:
-        return (self._freeze_one, self._take_one_over, self._join_one, self._leave_one, self._write_again, self._poison)
-
-    def _some(self, groups: Sequence[str]) -> Process | None:
-        found = [
-            p
-            for p in self.processes
-            if p.group in groups and p.machine is not None and p.thaws_at is None and p is not self._acting
-        ]
-        return self.chaos.rng.choice(found) if found else None
-
-    def _freeze_one(self) -> None:
-        process = self._some(GROUPS)
-        if process is not None:
-            seconds = self.chaos.freeze_s()
-            self.chaos.tell("frozen")
-            self.say(f"{process.name} is stopped for {seconds:g} s")
-            self._freeze(process, seconds)
-
-    def _take_one_over(self) -> None:
-        process = self._some((*REACTORS, *NOTARIES))
-        if process is not None:
-            self.say(f"another {process.group} is started beside {process.name}")
-            self._take_over(process)
-
-    def _join_one(self) -> None:
-        group = self.chaos.rng.choice(tuple(WORKERS))
-        if sum(p.group == group for p in self.processes) < 3:
-            self.chaos.tell("worker joined")
-            self._add(group)
-
-    def _leave_one(self) -> None:
-        process = self._some(tuple(WORKERS))
-        if process is not None:
-            self.chaos.tell("worker left")
-            self.say(f"{process.name} is asked to stop")
-            self._end(process)
-
-    def _write_again(self) -> None:
-        """The same event again, as by whoever did not learn that it was committed."""
-        record = self._any_record()
-        if record is not None:
-            self.chaos.tell("event written again")
-            self._publish(record, record.value)
-
-    def _poison(self) -> None:
-        record = self._any_record()
-        if record is not None and record.topic in self._consumed:
-            self.chaos.tell("poison")
-            self._publish(record, b"\0junk")
-
-    def _any_record(self) -> Record | None:
-        places = [where for where, rows in sorted(self.broker.records.items()) if rows]
-        return self.chaos.rng.choice(self.broker.records[self.chaos.rng.choice(places)]) if places else None
-
-    def _publish(self, like: Record, value: bytes) -> None:
-        self.say(
-            f"{like.topic}[{like.partition}]@{like.offset} is written again{'' if value == like.value else ', spoilt'}"
-        )
-        out = Outgoing(topic=like.topic, partition=like.partition, key=like.key, value=value, headers=like.headers)
-        MemoryWriter(self.broker, "somebody").publish([out])
-
-    # -- machines
-
-    def _handler(self, group: str) -> Any:
-        if group == "evaluator":
-            return Evaluator(cast(Any, self._surroundings), cast(Any, None), measure)
-        return self.handlers[group]
-
-    def _box(self, process: Process, principal: str) -> DeadLetterBox:
-        topic = DEAD_LETTERS["heldout" if principal == "evaluator" else "training"]
-        reader = MemoryReader(self.broker, [topic])
-        process.readers = (process.log, reader)
-        return DeadLetterBox(service=process.group, topic=topic, reader=reader, codec=self.codec)
-
-    def _executor(self, process: Process) -> SimulatedExecutor:
-        draw = lasting(self.chaos.rng, self.chaos.effect_share)
-
-        def told() -> float:
-            seconds = draw() if self.chaos.on else 0.0
-            if seconds:
-                self.chaos.tell("effect takes time")
-            return seconds
-
-        process.effect = SimulatedExecutor(self.clock, told)
-        return process.effect
-
-    def _start_worker(self, process: Process) -> None:
-        handler = FaultyHandler(self._handler(process.group), process.group, self.troubles)
-        process.log = MemoryWorkerLog(
-            self.broker, service=process.group, topic=handler.topic, instance=f"{process.number}-{process.starts}"
-        )
-        process.machine = self.parts.worker(
-            handler=handler,
-            log=process.log,
-            codec=self.codec,
-            clock=self.clock,
-            executor=self._executor(process),
-            status=Status(service=process.group),
-            partitions=PARTITIONS,
-            crash=self._crash(process),
-            box=self._box(process, handler.name),
-        )
-
-    def _start_reactor(self, process: Process) -> None:
-        rules: Any
-        if process.group == "trainer":
-            rules = Trainer(cast(Any, self._surroundings))
-            rules._learner = ScriptedLearner()
-        else:
-            rules = DeciderRules(*versions_of(process.group))
-        faulty = FaultyRules(rules, process.group, self.troubles)
-        topics = list(dict.fromkeys((*rules.inputs, *rules.outputs)))
-        process.log = MemoryReactorLog(self.broker, service=process.group, topics=topics)
-        process.machine = self.parts.reactor(
-            rules=faulty,
-            log=process.log,
-            codec=self.codec,
-            clock=self.clock,
-            executor=InlineExecutor() if rules.is_decision else self._executor(process),
-            status=Status(service=process.group),
-            partitions=PARTITIONS,
-            crash=self._crash(process),
-            box=self._box(process, process.group),
-        )
-
-    def _start_notary(self, process: Process) -> None:
-        heldout = process.group == "heldout-notary"
-        topics = ("round", *HELDOUT_TOPICS) if heldout else SEALED
-        process.log = MemoryReactorLog(self.broker, service=process.group, topics=topics)
-        process.readers = (process.log,)
-        process.machine = self.parts.notary(
-            log=process.log,
-            seals=self._surroundings.read_all("heldout.seal" if heldout else "seal"),
-            codec=self.codec,
-            clock=self.clock,
-            status=Status(service=process.group),
-            partitions=PARTITIONS,
-            heads=cast(Any, self._heads[process.group]),
-            heldout=heldout,
-            salt=lambda: bytes(32),
-            crash=self._crash(process),
-        )
+        self.add(process.group)
 
     def _first(self) -> Outgoing:
         return outgoing(
@@ -554,7 +304,7 @@ class World:
         if self.broker.transactions:
             raise Violation(UNDONE, f"transactions are open: {sorted(self.broker.transactions)}")
         for group in WORKERS:
-            topic = self._handler(group).topic
+            topic = self.machines.handler(group).topic
             for where in self.broker.all_partitions([topic]):
                 self._all_passed(group, where)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bat_events.errors import LogError
-from bat_events.log import kafka
+from bat_events.log import kafka_writer
 from bat_events.log.bounded import Bounded, Unanswered
 
 
@@ -54,10 +54,10 @@ class _Hanging:
 
 
 def test_a_transaction_whose_offsets_are_never_answered_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "Producer", _Hanging)
-    monkeypatch.setattr(kafka, "_ENDING_S", 0.1)
-    monkeypatch.setattr(kafka, "_BACK_S", 0.1)
-    writing = kafka._Writing(bootstrap="nowhere:1", namespace="n", transactional_id="planner")
+    monkeypatch.setattr(kafka_writer, "Producer", _Hanging)
+    monkeypatch.setattr(kafka_writer, "_ENDING_S", 0.1)
+    monkeypatch.setattr(kafka_writer, "_BACK_S", 0.1)
+    writing = kafka_writer.Writing(bootstrap="nowhere:1", namespace="n", transactional_id="planner")
     began = time.monotonic()
     with pytest.raises(LogError, match="planner: Kafka's client did not come back"):
         writing.write([], [object()], object(), lambda _: None)  # type: ignore[list-item]
