@@ -73,7 +73,7 @@ def check(sql: str) -> bool:
             f"table function {', '.join(foreign)} is not allowed: read the audit's tables and views "
             f"(allowed: {', '.join(sorted(TABLE_FUNCTIONS))})"
         )
-    return any("LIMIT" in modifier["type"] for modifier in tree["statements"][0]["node"]["modifiers"])
+    return any("LIMIT" in modifier["type"] for modifier in tree["statements"][0]["node"].get("modifiers", []))
 
 
 @lru_cache(maxsize=256)

@@ -19,23 +19,15 @@ WITH wanted AS (
 ), behind AS (
     SELECT DISTINCT l.checkpoint, s.campaign, unnest(list_transform(s.groups, lambda g: g."group")) AS group_id
     FROM line l JOIN steps s ON s.campaign = l.campaign AND s.round = l.round AND s.step < l.steps AND s.counts
-), mine AS MATERIALIZED (
-    SELECT b.checkpoint, r.* FROM behind b JOIN rollout_results r ON r.campaign = b.campaign AND r.group_id = b.group_id
-), used AS (
-    SELECT DISTINCT t.campaign, t.rollout FROM training_lineage t
-    WHERE t.counts AND t.rollout IN (SELECT m.rollout FROM mine m)
 )
 SELECT r.round, r.step, r.slot, r."index" AS rollout_index, r.status, r.reward, c."index" AS receipt, c."end" AS call_end,
        c.exit_code, c.changed_files, c.code_digest, c.workspace_before, c.workspace_after, c.code_bytes, c.stdout_bytes,
-       c.stderr_bytes, c.code_follows, coalesce(e.status, 'none') AS evidence,
-       u.rollout IS NOT NULL AS trained,
-       s.cleared, r.rollout, r.state, r.group_id, s.verdict_event, s.admission_event, r.rollout_event, r.reward_event,
-       r.checkpoint
-FROM mine r
-LEFT JOIN rollout_evidence e ON e.campaign = r.campaign AND e.event = r.rollout_event
+       c.stderr_bytes, c.code_follows, coalesce(r.evidence_status, 'none') AS evidence, r.trained,
+       r.cleared, r.rollout, r.state, r.group_id, r.verdict_event, r.admission_event, r.rollout_event, r.reward_event,
+       b.checkpoint
+FROM behind b
+JOIN rollout_lineage r ON r.campaign = b.campaign AND r.group_id = b.group_id
 LEFT JOIN receipts c ON c.campaign = r.campaign AND c.event = r.rollout_event
-LEFT JOIN used u ON u.campaign = r.campaign AND u.rollout = r.rollout
-LEFT JOIN state_standing s ON s.campaign = r.campaign AND s.state = r.state
 UNION ALL
 SELECT 0, NULL, NULL, NULL, 'cold start', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'none',
        true, u.cleared, NULL, NULL, NULL, u.verdict_event, NULL, NULL, NULL, l.checkpoint

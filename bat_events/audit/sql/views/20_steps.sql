@@ -1,7 +1,9 @@
 -- Training steps; one that a rewind replaced no longer counts.
 CREATE OR REPLACE VIEW steps AS
-SELECT s.*, NOT EXISTS (
-           SELECT 1 FROM training_rewound r
-           WHERE r.campaign = s.campaign AND r.round = s.round AND r.step <= s.step AND r.attempt > s.attempt
-       ) AS counts
-FROM training_step_completed s;
+WITH replaced AS (
+    SELECT DISTINCT s.id
+    FROM training_step_completed s
+    JOIN training_rewound r ON r.campaign = s.campaign AND r.round = s.round AND r.step <= s.step AND r.attempt > s.attempt
+)
+SELECT s.*, x.id IS NULL AS counts
+FROM training_step_completed s LEFT JOIN replaced x ON x.id = s.id;

@@ -1,4 +1,5 @@
 -- One row per rollout that was asked for, with what became of it; a reward of NULL is missing, not zero.
+CREATE OR REPLACE VIEW rollout_results AS
 WITH asked AS (
     SELECT q.*, unnest(range(q.size)) AS number FROM group_requested q
 )
