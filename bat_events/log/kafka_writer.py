@@ -116,11 +116,12 @@ class Writing:
             raise
 
     def _produce(self, out: Outgoing) -> None:
+        name = broker_name(self._namespace_out, out.topic)
         deadline = time.monotonic() + CALL_S
         while True:
             try:
                 self._producer.produce(
-                    broker_name(self._namespace_out, out.topic),
+                    name,
                     value=out.value,
                     key=out.key,
                     partition=out.partition,
@@ -136,6 +137,9 @@ class Writing:
                         "nothing, or queue.buffering.max.kbytes is below one record"
                     ) from error
                 self._producer.poll(0.1)
+            except KafkaException as error:  # the client knows by then that the topic is forbidden
+                check_access(self._cluster, kafka_error(error), f"write topic {name}")
+                raise
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -43,14 +43,12 @@ class PlannerFollower(PlannerV2):
         self._changed = True  # something that those decisions depend on
 
     def apply(self, fact: Fact) -> None:
-        """See Follower.apply. First what there is most of: each type that an event is not of takes time."""
+        """See Follower.apply."""
         event = fact.event
-        if isinstance(event, RolloutCompleted):
-            return
-        if isinstance(event, StateAdmitted):
-            self._stock.setdefault(SourceCell(event.focus, event.track, event.outcome), Stock()).admit(event)
-        elif isinstance(event, RewardScored | RolloutFailed | RewardWithheld):
+        if isinstance(event, RewardScored | RolloutFailed | RewardWithheld):
             self._ended(event)
+        elif isinstance(event, StateAdmitted):
+            self._stock.setdefault(SourceCell(event.focus, event.track, event.outcome), Stock()).admit(event)
         elif isinstance(event, StateRetired):
             if event.state in self._unretired:
                 self._unretired.discard(event.state)
@@ -60,7 +58,7 @@ class PlannerFollower(PlannerV2):
             place = (event.round, event.step)
             if place not in self._trained or self._trained[place][0] > event.attempt:
                 self._trained[place] = (event.attempt, fact.id, event.weights, event.healthy)
-        else:
+        elif not isinstance(event, RolloutCompleted):
             self._fold_rounds(fact)
 
     def _fold_rounds(self, fact: Fact) -> None:

@@ -62,10 +62,10 @@ class ListLog:
 
     def commit(self, outputs: Sequence[Outgoing], offsets: Mapping[Partition, int], crash: object) -> None:  # noqa: ARG002
         if self.fails:
-            raise LogError("the gold answer is 42")
+            raise LogError("the gold answer is mitochondria")
 
 
-def record(offset: int, value: bytes = b"the gold answer is 42") -> Record:
+def record(offset: int, value: bytes = b"the gold answer is mitochondria") -> Record:
     return Record(
         topic="heldout.cell",
         partition=0,
@@ -141,14 +141,15 @@ def test_a_partition_that_went_is_not_told_any_more() -> None:
 
 def test_the_heldout_planes_metrics_are_numbers_under_closed_labels() -> None:
     metrics, log = Metrics(), ListLog(record(0))
-    metrics.follow(Status(service="evaluator", doing="the gold answer is 42"))
+    metrics.follow(Status(service="evaluator", doing="the gold answer is mitochondria"))
     measured = metered(log, metrics, "evaluator", lambda: 0)
     measured.poll(1, 0.0)
     log.fails = True
     with pytest.raises(LogError):
         measured.commit([], {}, None)  # type: ignore[attr-defined]
     text = metrics.text()
-    assert b"42" not in text.replace(b"42.0", b"")
+    assert b"mitochondria" not in text  # a word: digits stand in durations too
+    assert b"gold" not in text
     assert b"secret" not in text
     closed = {"service": set(BY_PRINCIPAL) | set(GROUPS), "topic": set(BY_NAME)}
     for family in text_string_to_metric_families(text.decode()):
