@@ -18,6 +18,7 @@ from functools import partial
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import NEWEST, pinned_version
+from bat_events.domain.compact import IdSet
 from bat_events.domain.lineage import is_fork
 from bat_events.errors import BadEnvelope
 from bat_events.events.base import Event
@@ -25,7 +26,6 @@ from bat_events.events.campaign import CampaignStarted
 from bat_events.events.ids import ROOT_CAUSE
 from bat_events.events.wire_reader import Reader, reader_of
 from bat_events.log.interface import Partition
-from bat_events.replay.ids import IdSet
 from bat_events.replay.imported import Imported
 from bat_events.replay.index import LETTERS, started_among
 from bat_events.replay.lines import OTHER, Line, Positions, lines_of, order_of

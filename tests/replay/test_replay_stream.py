@@ -8,11 +8,11 @@ import pytest
 
 from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Draft
+from bat_events.domain.compact import IdSet
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import RewardScored, RewardShadowed
 from bat_events.log.interface import Record
 from bat_events.replay import ArchiveSource, to_json
-from bat_events.replay.ids import IdSet
 from bat_events.replay.lines import Line, line_of
 from bat_events.replay.practice import SHADOWED
 from bat_events.replay.replayer import _streamed, replay_in_memory
