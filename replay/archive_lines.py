@@ -141,12 +141,11 @@ def _lines(folder: Path, entry: PartitionEntry, part: RoundEntry) -> Iterator[tu
 
 
 def _count(raw: bytes) -> int:
-    """A number that is hardly ever below zero or over two million."""
-    if len(raw) == 2 and not raw[0] & 1:
-        return raw[0] >> 1 & 0x3F | raw[1] << 6
-    if len(raw) == 3 and not raw[0] & 1:
-        return raw[0] >> 1 & 0x3F | (raw[1] & 0x7F) << 6 | raw[2] << 13
-    return zigzag(raw)
+    """A number that is hardly ever below zero or over a million."""
+    number = int.from_bytes(raw, "little")
+    if number & 1 or len(raw) > 3:
+        return zigzag(raw)
+    return number >> 1 & 0x3F | number >> 2 & 0x1FC0 | number >> 3 & 0xFE000
 
 
 def _row(data: bytes, at: int, topic: str, partition: int) -> tuple[int, Line, int]:

@@ -69,7 +69,7 @@ SAME: dict[type[Event], tuple[str, tuple[str, ...]]] = {
 
 def own_sides(fact: Fact) -> Sequence[Side]:
     """What a practice fact says of itself, beside what follows from the rest of it."""
-    of_type = _OWN.get(type(fact.event))
+    of_type = OWN.get(type(fact.event))
     return () if of_type is None else of_type(fact)
 
 
@@ -142,7 +142,7 @@ def _reward(fact: Fact) -> list[Side]:
         unreached = score is None or recorded.get(stage) == 0.0
         expected[stage] = 0.0 if unreached or score is None else score
     raw = _raw(event.focus, recorded, event.task_score)
-    scores = {item.item: item.score for item in event.items}
+    scores = {item.item: item.score for item in event.items} if event.texts else {}
     bounds = [(f"items.{t.item}.score", scores.get(t.item), bounded(t.asked, t.cap)) for t in event.texts]
     return [
         *bounds,
@@ -152,19 +152,23 @@ def _reward(fact: Fact) -> list[Side]:
     ]
 
 
-_OWN: dict[type[Event], Callable[[Fact], list[Side]]] = {
+OWN: dict[type[Event], Callable[[Fact], list[Side]]] = {
     LeakageVerdict: _cleared,
     RewardScored: _reward,
     RewardShadowed: _shadowed,
     RolloutCompleted: _rollout,
     RolloutFailed: _rollout,
 }
+"""Per type: its sides that follow from the rest of it."""
+
+
+_STAGES = {focus: Stage(focus.value) for focus in Focus if focus is not Focus.E2E}
 
 
 def _raw(focus: Focus, stages: Mapping[Stage, float], task: float | None) -> float | None:
     if focus is Focus.E2E:
         return overall_score(task, agentic_score(stages, tuple(stages)))
-    return stages.get(Stage(focus.value))
+    return stages.get(_STAGES[focus])
 
 
 def _check_steps(index: Index, findings: Findings, judged: Sequence[Fact]) -> None:

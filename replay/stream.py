@@ -13,7 +13,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from bat_events.codec import Codec, Fact, schema_for
 from bat_events.deciders.interface import Draft
@@ -103,7 +102,7 @@ class _Stream:
     ) -> None:
         self._codec, self._judge, self._round = codec, judge, round_
         self._positions = Positions()
-        self._readers: dict[tuple[str, str], tuple[str, Reader]] = {}  # of the newest version of each type
+        self._readers: dict[tuple[str, str], tuple[str, Reader]] = {}  # by type and schema, of newest versions
         self._seen = IdSet()
         streams = lines_of(source)
         if any(next(lines, None) is not None for (topic, _), lines in streams.items() if topic == LETTERS):
@@ -177,16 +176,23 @@ class _Stream:
             while self._decide(walker):
                 moved = True
         for cursor in self._cursors:
-            if cursor.head is None or (cursor.owner and cursor.judged):
-                continue
-            run, end = (1, _ENDLESS) if hurried else (_RUN, self._end(cursor))
-            while run and (line := cursor.head) is not None and line.offset < end and self._caused(line):
-                if cursor.owner and cursor.judged:
-                    break
-                self._pass(cursor, line)
-                run -= 1
-                moved = True
+            if cursor.head is not None and not (cursor.owner and cursor.judged):
+                run, end = (1, _ENDLESS) if hurried else (_RUN, self._end(cursor))
+                moved = self._let_pass(cursor, run, end) or moved
         return moved
+
+    def _let_pass(self, cursor: _Cursor, run: int, end: int) -> bool:
+        """Facts of one partition, at most so many, whose causes have passed; whether there was one."""
+        left, facts, seen = run, self._window.facts, self._seen
+        while left and (line := cursor.head) is not None and line.offset < end:
+            cause = line.cause
+            if cause not in facts and cause not in seen and cause != ROOT_CAUSE:
+                break
+            if cursor.owner and cursor.judged:
+                break
+            self._pass(cursor, line)
+            left -= 1
+        return left < run
 
     def _end(self, cursor: _Cursor) -> int:
         """Up to which offset some decider needs this partition next."""
@@ -198,7 +204,7 @@ class _Stream:
     def _caused(self, line: Line) -> bool:
         """Whether what it names as its cause has passed."""
         cause = line.cause
-        return self._window.fact(cause) is not None or cause in self._seen or cause == ROOT_CAUSE
+        return cause in self._window.facts or cause in self._seen or cause == ROOT_CAUSE
 
     def _decide(self, walker: StreamWalker) -> bool:
         """Let the decisions of the next cut pass, if all before it has passed."""
@@ -215,8 +221,13 @@ class _Stream:
                 return False
         walker.ask()
         passed: list[Line] = []
+        text: str | None = None  # of a cut that was found to be this one
         for cursor in self._outputs[walker.logic]:
-            while (line := cursor.head) is not None and cursor.judged and self._is_at(line, cut):
+            while (line := cursor.head) is not None and cursor.judged:
+                if line.cut_text is not text or text is None:
+                    if not self._is_at(line, cut):
+                        break
+                    text = line.cut_text
                 self._pass_decision(walker, cursor, line)
                 passed.append(line)
         walker.settle()
@@ -247,15 +258,15 @@ class _Stream:
         walker.move(min(cuts, key=order_of, default=None))
 
     def _pass_decision(self, walker: StreamWalker, cursor: _Cursor, line: Line) -> None:
-        fact = walker.decided(line, partial(self._fact, line))
-        if self._wants(line):
+        fact = walker.decided(line, self._fact)
+        if self._round is None or line.round == self._round:
             self._decisions[line.logic] += 1
         self._note(cursor, line, fact)
 
     def _pass(self, cursor: _Cursor, line: Line) -> None:
         """A fact, or a decision that is newer than what is compared."""
         fact = self._fact(line)
-        if cursor.judged and self._wants(line):
+        if cursor.judged and (self._round is None or line.round == self._round):
             self._checks.identity(line, fact.event.type_name())
             self._checks.fact(fact)
         elif cursor.owner:

@@ -28,8 +28,12 @@ class IdSet:
 
     def add(self, id_: str) -> bool:
         """Whether it is new."""
-        if id_ in self:
+        if id_ in self.latest:
             return False
+        if self._old:
+            hint = int(id_[:_HINT], 16)
+            if self._hints[hint >> 3] >> (hint & 7) & 1 and self._is_old(id_):
+                return False
         self.latest.add(id_)
         if len(self.latest) >= _LATEST:
             self._settle()
