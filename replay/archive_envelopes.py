@@ -139,6 +139,8 @@ def matched(found: re.Match[bytes], topic: str, partition: int, offset: int, key
 
 
 _MOMENT = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z").fullmatch
+_MOMENTS: dict[bytes, str] = {}  # of late: one transaction's are the same in all its partitions
+_MOST_MOMENTS = 1024
 _END = re.compile(
     rb"(?:\x0ebat_cut" + VARINT + rb"(\{[ -~]*\}))?"
     rb"(?:\x10bat_cost" + VARINT + rb"(\{(?:" + _COST + rb"(?:," + _COST + rb")*)?\}))?"
@@ -241,13 +243,18 @@ class Form:
 
     def _moves(self, raw: bytes) -> bool:
         """Whether it is a moment, if it is not the last envelope's."""
-        if _MOMENT(raw) is None:
-            return False
-        text = raw.decode()
-        try:
-            datetime.fromisoformat(text)
-        except ValueError:
-            return False
+        text = _MOMENTS.get(raw)
+        if text is None:
+            if _MOMENT(raw) is None:
+                return False
+            text = raw.decode()
+            try:
+                datetime.fromisoformat(text)
+            except ValueError:
+                return False
+            if len(_MOMENTS) >= _MOST_MOMENTS:
+                _MOMENTS.clear()
+            _MOMENTS[raw] = text
         self._moment = (raw, text)
         return True
 
@@ -257,8 +264,6 @@ _MOST_FORMS = 6
 
 class Forms:
     """The forms met lately in one file, that of the last record first. `end` is as in Form."""
-
-    __slots__ = ("_forms", "_where", "end")
 
     def __init__(self, topic: str, partition: int) -> None:
         self._where = (topic, partition)

@@ -100,44 +100,54 @@ def _first(folder: Path, entry: PartitionEntry, part: RoundEntry) -> int:
 
 
 def _lines(folder: Path, entry: PartitionEntry, part: RoundEntry) -> Iterator[tuple[int, Line]]:
+    """A block's lines are made at once, while its bytes are at hand."""
     path = entry.folder(folder) / part.name
-    topic, partition, of_round = entry.topic, entry.partition, part.round
-    forms = Forms(topic, partition)
+    forms = Forms(entry.topic, entry.partition)
     count, ordinal, offset = 0, -1, -1
     try:
         with path.open("rb") as file:
             if file.read(len(_HEADER)) != _HEADER:
                 raise ArchiveError(f"{path} does not begin as an archive's file")
             for rows, data in blocks(file):
-                at = 0
-                for _ in range(rows):
-                    found = _QUICK_ROW.match(data, at)
-                    if found is None:
-                        number, line, at = _row(data, at, topic, partition)
-                    else:
-                        first, second, key, size = found.groups()
-                        start = found.end()
-                        at = start + _count(size)
-                        number, quick = _count(first), forms.line(data, at, _count(second), key, data[start:at])
-                        if quick is None:
-                            number, line, at = _row(data, found.start(), topic, partition)
-                        else:
-                            line, at = quick, forms.end
+                found = _of_block(rows, data, forms, entry)
+                of_round, count = part.round, count + rows
+                for number, line in found:
                     if number <= ordinal or line.offset <= offset:
                         raise ArchiveError(f"{path}: record {number} follows {ordinal}: records are out of order")
                     if line.round != of_round:
                         raise ArchiveError(f"{path}: record {number} is not of this file's round")
                     ordinal, offset = number, line.offset
-                    yield number, line
-                count += rows
-                if at != len(data):
-                    raise ArchiveError(f"{path}: bytes trail the rows of a block")
+                del data
+                yield from found
     except FileNotFoundError:
         raise ArchiveError(f"{path} is missing: the archive is incomplete, copy it again") from None
     except (IndexError, EOFError, MemoryError, zstd.ZstdError, UnicodeDecodeError, AttributeError) as error:
         raise ArchiveError(f"{path}: not what an archive holds: {error}") from None
     if count != part.records:
         raise ArchiveError(f"{path}: {count} records, the manifest says {part.records}")
+
+
+def _of_block(rows: int, data: bytes, forms: Forms, entry: PartitionEntry) -> list[tuple[int, Line]]:
+    """Ordinal and line of each row. Raises IndexError where the bytes are no such rows."""
+    lines: list[tuple[int, Line]] = []
+    at = 0
+    for _ in range(rows):
+        found = _QUICK_ROW.match(data, at)
+        if found is None:
+            number, line, at = _row(data, at, entry)
+        else:
+            first, second, key, size = found.groups()
+            start = found.end()
+            at = start + _count(size)
+            number, quick = _count(first), forms.line(data, at, _count(second), key, data[start:at])
+            if quick is None:
+                number, line, at = _row(data, found.start(), entry)
+            else:
+                line, at = quick, forms.end
+        lines.append((number, line))
+    if at != len(data):
+        raise IndexError("bytes trail the rows of a block")
+    return lines
 
 
 def _count(raw: bytes) -> int:
@@ -148,8 +158,9 @@ def _count(raw: bytes) -> int:
     return number >> 1 & 0x3F | number >> 2 & 0x1FC0 | number >> 3 & 0xFE000
 
 
-def _row(data: bytes, at: int, topic: str, partition: int) -> tuple[int, Line, int]:
+def _row(data: bytes, at: int, entry: PartitionEntry) -> tuple[int, Line, int]:
     """Ordinal and line of the row that begins there, and where it ends."""
+    topic, partition = entry.topic, entry.partition
     head = _ROW.match(data, at)
     if head is None:
         raise IndexError("a row is cut off")

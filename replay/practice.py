@@ -23,7 +23,6 @@ from bat_events.events.rollouts import (
     RewardWithheld,
     RolloutCompleted,
     RolloutFailed,
-    RubricItem,
 )
 from bat_events.events.rounds import PlannedStep, RoundPlanned
 from bat_events.events.training import TrainedGroup, TrainingStepCompleted
@@ -130,11 +129,8 @@ def _reward(fact: Fact) -> list[Side]:
     event: RewardScored = fact.event  # type: ignore[assignment]
     recorded = {part.stage: part.score for part in event.stages}
     expected: dict[Stage, float] = {}
-    of_stage: dict[Stage, list[RubricItem]] = {stage: [] for stage in event.focus.stages}
-    for item in event.items:
-        if item.stage in of_stage:
-            of_stage[item.stage].append(item)
-    for stage, items in of_stage.items():
+    for stage in _STAGES[event.focus]:
+        items = [item for item in event.items if item.stage is stage]
         score = stage_score(items)
         if score is None and items:
             continue  # the stage does not apply
@@ -162,13 +158,13 @@ OWN: dict[type[Event], Callable[[Fact], list[Side]]] = {
 """Per type: its sides that follow from the rest of it."""
 
 
-_STAGES = {focus: Stage(focus.value) for focus in Focus if focus is not Focus.E2E}
+_STAGES = {focus: focus.stages for focus in Focus}
 
 
 def _raw(focus: Focus, stages: Mapping[Stage, float], task: float | None) -> float | None:
     if focus is Focus.E2E:
         return overall_score(task, agentic_score(stages, tuple(stages)))
-    return stages.get(_STAGES[focus])
+    return stages.get(_STAGES[focus][0])
 
 
 def _check_steps(index: Index, findings: Findings, judged: Sequence[Fact]) -> None:
@@ -222,10 +218,10 @@ def _groups(
     started = index.started.event
     assert isinstance(started, CampaignStarted)
     for slot in step.slots:
-        tries = [
+        tries = (
             group_id(index.campaign, event.round, event.step, slot.slot, attempt)
             for attempt in range(started.plan.group_attempts)
-        ]
+        )
         size = started.plan.group_size
         group = next((g for g in tries if not outcomes.untrainable(g, size)), "none that could be trained")
         yield {"slot": slot.slot, "pool": slot.pool, "group": group}

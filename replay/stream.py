@@ -9,12 +9,11 @@ remains its id. A log that any of this cannot follow is read again, in memory, b
 """
 
 import gc
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bat_events.codec import Codec, Fact, schema_for
+from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import NEWEST, pinned_version
 from bat_events.domain.compact import IdSet
@@ -23,7 +22,6 @@ from bat_events.errors import BadEnvelope
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.ids import ROOT_CAUSE
-from bat_events.events.wire_reader import Reader, reader_of
 from bat_events.log.interface import Partition
 from bat_events.replay.imported import Imported
 from bat_events.replay.index import LETTERS, started_among
@@ -32,8 +30,9 @@ from bat_events.replay.registry import DECIDERS
 from bat_events.replay.result import NotRecomputed
 from bat_events.replay.scores import ScoreOf, Scores
 from bat_events.replay.source import Source
+from bat_events.replay.stream_ahead import Ahead, Read, codec_fact
 from bat_events.replay.stream_checks import Checks, Window
-from bat_events.replay.stream_walk import Mismatch, StreamWalker, fact_of
+from bat_events.replay.stream_walk import Mismatch, StreamWalker
 
 _RUN = 64  # records that one partition gives before the next has its turn
 
@@ -48,10 +47,12 @@ class _Cursor:
     """One partition: what passed, what comes next, and who reads it."""
 
     where: Partition
-    lines: Iterator[Line]
+    lines: Iterator[Read]
     readers: list[StreamWalker] = field(default_factory=list)
     owner: str = ""  # name of the decider that writes here
     head: Line | None = None
+    fact: Fact | None = None  # that of the head
+    made: bool = False
     passed: int = 0
     judged: bool = True
 
@@ -102,7 +103,6 @@ class _Stream:
     ) -> None:
         self._codec, self._judge, self._round = codec, judge, round_
         self._positions = Positions()
-        self._readers: dict[tuple[str, str], tuple[str, Reader]] = {}  # by type and schema, of newest versions
         self._seen = IdSet()
         streams = lines_of(source)
         if any(next(lines, None) is not None for (topic, _), lines in streams.items() if topic == LETTERS):
@@ -110,6 +110,7 @@ class _Stream:
         control = [w for w in streams if w[0] == "campaign"]
         begun = {where: list(streams[where]) for where in control}
         self.campaign, started = self._find(source.name, campaign, [line for where in control for line in begun[where]])
+        self._ahead = Ahead(codec, self.campaign)
         if is_fork(self.campaign):
             raise Mismatch("copies are compared apart from what followed them")
         if Imported(codec.decode(record) for record in source.imports()).holds(self.campaign):
@@ -122,7 +123,9 @@ class _Stream:
         self._cursors = [
             _Cursor(
                 where,
-                iter(begun[where]) if where in begun else streams[where],
+                self._ahead.read(
+                    iter(begun[where]) if where in begun else streams[where], facts=where[0] not in owners
+                ),
                 [walker for walker in self._walkers if where[0] in walker.kind.inputs],
                 owners.get(where[0], ""),
             )
@@ -140,7 +143,7 @@ class _Stream:
 
     def _find(self, name: str, campaign: str | None, lines: list[Line]) -> tuple[str, Fact]:
         begun = [
-            self._fact(line)
+            codec_fact(self._codec, line)
             for line in lines
             if line.type.startswith("bat.CampaignStarted.") and campaign in (None, line.campaign)
         ]
@@ -258,16 +261,19 @@ class _Stream:
         walker.move(min(cuts, key=order_of, default=None))
 
     def _pass_decision(self, walker: StreamWalker, cursor: _Cursor, line: Line) -> None:
-        fact = walker.decided(line, self._fact)
+        fact = walker.decided(line, self._ahead.fact)
         if self._round is None or line.round == self._round:
             self._decisions[line.logic] += 1
         self._note(cursor, line, fact)
 
     def _pass(self, cursor: _Cursor, line: Line) -> None:
         """A fact, or a decision that is newer than what is compared."""
-        fact = self._fact(line)
+        fact, made = cursor.fact, cursor.made
+        if fact is None:
+            fact = self._ahead.fact(line)
+            made = self._ahead.is_made(line, fact.event.type_name())
         if cursor.judged and (self._round is None or line.round == self._round):
-            self._checks.identity(line, fact.event.type_name())
+            self._checks.identity(line, made=made)
             self._checks.fact(fact)
         elif cursor.owner:
             self._by_name[cursor.owner].seen_later.add(line.id)
@@ -289,7 +295,7 @@ class _Stream:
 
     def _advance(self, cursor: _Cursor) -> None:
         """To the next record that is the campaign's and whose id is new."""
-        for line in cursor.lines:
+        for line, fact, made in cursor.lines:
             if line.campaign != self.campaign:
                 if line.campaign == OTHER or line.campaign:
                     cursor.passed = line.offset + 1
@@ -299,7 +305,7 @@ class _Stream:
             elif line.id not in self._seen:
                 if self._judge is not None:
                     cursor.judged = cursor.judged and self._judge(line)
-                cursor.head = line
+                cursor.head, cursor.fact, cursor.made = line, fact, made
                 return
             else:
                 self._duplicates += 1
@@ -307,30 +313,6 @@ class _Stream:
                 for walker in cursor.readers:
                     walker.take(cursor.where, line, None, again=True)
         cursor.head = None
-
-    def _fact(self, line: Line) -> Fact:
-        """A line's fact. Raises DecodeError naming its place."""
-        known = self._readers.get((line.type, line.schema_digest))
-        if known is not None and known[0] == line.topic:
-            value = line.value
-            event = known[1](value)
-            if event is not None and line.body_digest == hashlib.sha256(value).hexdigest():
-                return fact_of(line, event)
-        return self._decoded(line)
-
-    def _decoded(self, line: Line) -> Fact:
-        """As the codec has it; learns how the newest version of a type is read at once."""
-        written, event = self._codec.event_of(
-            line.value,
-            ce_type=line.type,
-            schema_digest=line.schema_digest,
-            body_digest=line.body_digest,
-            where=line.where,
-        )
-        kind = type(event)
-        if event is written and schema_for(kind).digest == line.schema_digest:
-            self._readers[(line.type, line.schema_digest)] = (kind.TOPIC, reader_of(kind))
-        return fact_of(line, event, None if event is written else written)
 
     def _wants(self, line: Line) -> bool:
         return self._round is None or line.round == self._round

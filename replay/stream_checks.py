@@ -6,9 +6,10 @@ states' workspaces stay, as bytes: a state may be drawn in any later round.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import itemgetter
 from typing import cast
 
 from bat_events.codec import Fact
@@ -19,7 +20,6 @@ from bat_events.events.bank import LeakageVerdict, StateSynthesized, SynthesisFa
 from bat_events.events.base import Event
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignForked, CampaignStarted
-from bat_events.events.ids import event_id_prefix
 from bat_events.events.rollouts import (
     IsolationBreached,
     RewardScored,
@@ -28,7 +28,7 @@ from bat_events.events.rollouts import (
     RolloutCompleted,
     RolloutFailed,
 )
-from bat_events.events.rounds import CampaignFinished, EvaluationRequested, GroupRequested, PlannedStep, RoundPlanned
+from bat_events.events.rounds import CampaignFinished, EvaluationRequested, GroupRequested, RoundPlanned
 from bat_events.events.training import CheckpointProduced, TrainingStepCompleted
 from bat_events.log.topics import BY_NAME
 from bat_events.replay.evaluation import NAME as REPORTS
@@ -43,12 +43,12 @@ from bat_events.replay.scores import NAME as EVIDENCE
 from bat_events.replay.scores import Scores
 from bat_events.replay.stream_walk import Mismatch
 
-_REPEATS = {kind: (name, attrgetter(*fields)) for kind, (name, fields) in SAME.items()}
+_REPEATS = {kind: (name, itemgetter(*fields)) for kind, (name, fields) in SAME.items()}
 
 
 def _mark(event: RolloutCompleted | RewardShadowed) -> bytes:
     """A digest of what a RewardShadowed repeats from its rollout."""
-    return hashlib.sha256("\n".join(map(str, _REPEATS[RewardShadowed][1](event))).encode()).digest()
+    return hashlib.sha256("\n".join(map(str, _REPEATS[RewardShadowed][1](event.__dict__))).encode()).digest()
 
 
 class Window:
@@ -101,8 +101,8 @@ class Window:
             return self._judged.get(bytes.fromhex(fact.envelope.cause)) == _mark(event)
         try:
             fields = _REPEATS[type(event)][1]
-            return cause is not None and fields(event) == fields(cause.event)
-        except AttributeError:
+            return cause is not None and fields(event.__dict__) == fields(cause.event.__dict__)
+        except KeyError:  # the cause is an event without such a field
             return False
 
     def reports(self) -> Iterator[EvaluationReported]:
@@ -165,24 +165,23 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """An update that waits for its groups to end: `tries` are the groups of each slot, in order of attempt."""
+    """An update that waits for its groups to end."""
 
     event: TrainingStepCompleted
     planned: Fact | None
-    tries: list[list[str]]
+    slots: Sequence[int]
 
 
 class Checks:
     """Counts what was checked; the first fact that does not follow is a Mismatch."""
 
     def __init__(self, window: Window, scores: Scores) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.signers: dict[str, int] = {}  # see check_receipts
         self.scores = scores
         self._window = window
         self._pinned = {name: str(version) for name, version in pinned_versions(window.started).items()}
         self._steps: list[_Step] = []
-        self._prefix = event_id_prefix(window.campaign) or b""
         self._may_write: dict[tuple[str, str], tuple[bool, bool]] = {}
         self._checks: dict[type[Event], Callable[[Fact], None]] = {
             **dict.fromkeys(SAME, self._repeated),
@@ -191,22 +190,17 @@ class Checks:
             TrainingStepCompleted: self._trained,
         }
 
-    def identity(self, line: Line, type_name: str) -> None:
-        """See identity.py. That the cause is on the log is known: what is checked has passed after it."""
-        rest = f"{line.cause}\n{type_name}\n{line.ordinal}".encode()
-        if (
-            line.id != hashlib.sha256(self._prefix + rest).hexdigest()[:32]
-            or line.subject != line.key.decode(errors="replace")
-            or not all(self._writes(line))
-        ):
+    def identity(self, line: Line, *, made: bool) -> None:
+        """See identity.py; `made`: its id is as it has to be. That the cause is on the log is known: this has passed after it."""
+        if not made or line.subject != line.key.decode(errors="replace") or not all(self._writes(line)):
             raise Mismatch("an id, a cause or a writer does not fit")
-        self._count(IDENTITY)
+        self.counts[IDENTITY] += 1
 
     def decision(self, line: Line) -> None:
         """What `identity` says of a decision whose version, cause, type and ordinal are the rules' own, and so its id."""
         if not self._writes(line)[0]:
             raise Mismatch("a writer does not fit")
-        self._count(IDENTITY)
+        self.counts[IDENTITY] += 1
 
     def _writes(self, line: Line) -> tuple[bool, bool]:
         """Whether the topic is this writer's, and whether its version is the pinned one."""
@@ -230,9 +224,9 @@ class Checks:
             raise Mismatch(f"{name}: a fact is not of its cause")
         own = OWN.get(type(event))
         self._hold(name, () if own is None else own(fact))
-        if isinstance(event, RolloutCompleted):
+        if type(event) is RolloutCompleted:
             self._chained(event)
-        elif isinstance(event, RewardScored):
+        elif type(event) is RewardScored:
             self._proven(event, self._window.fact(fact.envelope.cause))
 
     def _chained(self, event: RolloutCompleted) -> None:
@@ -262,7 +256,7 @@ class Checks:
         step = None
         if planned is not None and isinstance(planned.event, RoundPlanned):
             step = next((part for part in planned.event.steps if part.step == event.step), None)
-        self._steps.append(_Step(event, planned, self._tries(event, step)))
+        self._steps.append(_Step(event, planned, () if step is None else [slot.slot for slot in step.slots]))
 
     def steps(self, *, all_: bool = False) -> None:
         """Check the updates whose groups have all ended by now; with `all_` the others as well."""
@@ -275,15 +269,12 @@ class Checks:
             else:
                 self._steps.append(entry)
 
-    def _tries(self, event: TrainingStepCompleted, step: PlannedStep | None) -> list[list[str]]:
-        campaign, attempts = self._window.campaign, range(self._window.plan.group_attempts)
-        slots = () if step is None else step.slots
-        return [[group_id(campaign, event.round, event.step, slot.slot, n) for n in attempts] for slot in slots]
-
     def _settled(self, entry: "_Step") -> bool:
-        size, outcomes = self._window.plan.group_size, self._window.outcomes
-        for tries in entry.tries:
-            for group in tries:
+        plan, outcomes, event = self._window.plan, self._window.outcomes, entry.event
+        size = plan.group_size
+        for slot in entry.slots:
+            for attempt in range(plan.group_attempts):
+                group = group_id(self._window.campaign, event.round, event.step, slot, attempt)
                 if outcomes.rewards(group, size) is None:
                     return False
                 if not outcomes.untrainable(group, size):
@@ -294,7 +285,4 @@ class Checks:
         for _, recorded, recomputed in sides:
             if recorded != recomputed:
                 raise Mismatch(f"{name}: a fact does not follow")
-        self._count(name)
-
-    def _count(self, name: str) -> None:
-        self.counts[name] = self.counts.get(name, 0) + 1
+        self.counts[name] += 1

@@ -19,7 +19,7 @@ class IdSet:
 
     def __init__(self) -> None:
         self.latest: set[str] = set()
-        self._buckets: dict[str, bytearray] = {}
+        self._buckets: list[bytearray] = []
         self._hints = bytearray()
         self._old = 0
 
@@ -48,7 +48,7 @@ class IdSet:
         return bool(self._hints[hint >> 3] >> (hint & 7) & 1) and self._is_old(id_)
 
     def _is_old(self, id_: str) -> bool:
-        bucket = self._buckets.get(id_[:_FIRST], b"")
+        bucket = self._buckets[int(id_[:_FIRST], 16)]
         raw = bytes.fromhex(id_)
         at = bucket.find(raw)
         while at > 0 and at & 15:  # across two ids
@@ -59,14 +59,13 @@ class IdSet:
         """The latest ids become old ones."""
         if not self._old:
             self._hints = bytearray(16**_HINT // 8)
+            self._buckets = [bytearray() for _ in range(16**_FIRST)]
         self._old += len(self.latest)
         buckets, hints = self._buckets, self._hints
         for id_ in self.latest:
-            first, hint = id_[:_FIRST], int(id_[:_HINT], 16)
+            hint = int(id_[:_HINT], 16)
             hints[hint >> 3] |= 1 << (hint & 7)
-            if first not in buckets:
-                buckets[first] = bytearray()
-            buckets[first] += bytes.fromhex(id_)
+            buckets[hint >> 4 * (_HINT - _FIRST)] += bytes.fromhex(id_)
         self.latest.clear()
 
 

@@ -83,8 +83,11 @@ def long_at(value: bytes, at: int) -> tuple[int, int]:
 def size_at(value: bytes, at: int) -> tuple[int, int]:
     """As `long_at`, of a length. Raises Doubt where it is below zero."""
     first, second = value[at], value[at + 1]
-    if first & 0x81 == 0x80 and second < 0x80:
-        return first >> 1 & 0x3F | second << 6, at + 2
+    if first & 0x81 == 0x80:
+        if second < 0x80:
+            return first >> 1 & 0x3F | second << 6, at + 2
+        if (third := value[at + 2]) < 0x80:
+            return first >> 1 & 0x3F | (second & 0x7F) << 6 | third << 13, at + 3
     size, at = long_at(value, at)
     if size < 0:
         raise Doubt

@@ -117,7 +117,7 @@ def _all(line: Line) -> list[object]:
 
 def test_a_set_of_ids_is_a_set() -> None:
     rng = random.Random(2)
-    ids = [f"{rng.getrandbits(128):032x}" for _ in range(9000)]
+    ids = [f"{rng.getrandbits(128):032x}" for _ in range(40_000)]  # more than are kept as a Python set
     few = [f"{number << 64 | 5:032x}" for number in range(1, 40)]  # that begin at one place
     found = IdSet()
     assert all(found.add(id_) for id_ in (*ids, *few))
