@@ -4,6 +4,7 @@ A frozen dataclass sets its fields one by one, each through `object.__setattr__`
 before. Only for values that are already known to be what the class asks for.
 """
 
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -19,6 +20,16 @@ def filled(cls: type[T], values: dict[str, Any]) -> T:
     found = _new(cls)
     _put(found, "__dict__", values)
     return found
+
+
+def filled_event(cls: type[M], values: dict[str, Any]) -> M:
+    """As `filled_model`, for an event: on the wire every field of it is given."""
+    return filled_model(cls, values, _names(cls))
+
+
+@cache
+def _names(cls: type[BaseModel]) -> set[str]:
+    return set(cls.model_fields)
 
 
 def filled_model(cls: type[M], values: dict[str, Any], given: set[str]) -> M:

@@ -23,7 +23,6 @@ from bat_events.events.rollouts import (
     RewardWithheld,
     RolloutCompleted,
     RolloutFailed,
-    RubricItem,
 )
 from bat_events.events.rounds import PlannedStep, RoundPlanned
 from bat_events.events.training import TrainedGroup, TrainingStepCompleted
@@ -69,7 +68,7 @@ SAME: dict[type[Event], tuple[str, tuple[str, ...]]] = {
 
 def own_sides(fact: Fact) -> Sequence[Side]:
     """What a practice fact says of itself, beside what follows from the rest of it."""
-    of_type = _OWN.get(type(fact.event))
+    of_type = OWN.get(type(fact.event))
     return () if of_type is None else of_type(fact)
 
 
@@ -130,11 +129,8 @@ def _reward(fact: Fact) -> list[Side]:
     event: RewardScored = fact.event  # type: ignore[assignment]
     recorded = {part.stage: part.score for part in event.stages}
     expected: dict[Stage, float] = {}
-    of_stage: dict[Stage, list[RubricItem]] = {stage: [] for stage in event.focus.stages}
-    for item in event.items:
-        if item.stage in of_stage:
-            of_stage[item.stage].append(item)
-    for stage, items in of_stage.items():
+    for stage in _STAGES[event.focus]:
+        items = [item for item in event.items if item.stage is stage]
         score = stage_score(items)
         if score is None and items:
             continue  # the stage does not apply
@@ -142,7 +138,7 @@ def _reward(fact: Fact) -> list[Side]:
         unreached = score is None or recorded.get(stage) == 0.0
         expected[stage] = 0.0 if unreached or score is None else score
     raw = _raw(event.focus, recorded, event.task_score)
-    scores = {item.item: item.score for item in event.items}
+    scores = {item.item: item.score for item in event.items} if event.texts else {}
     bounds = [(f"items.{t.item}.score", scores.get(t.item), bounded(t.asked, t.cap)) for t in event.texts]
     return [
         *bounds,
@@ -152,19 +148,23 @@ def _reward(fact: Fact) -> list[Side]:
     ]
 
 
-_OWN: dict[type[Event], Callable[[Fact], list[Side]]] = {
+OWN: dict[type[Event], Callable[[Fact], list[Side]]] = {
     LeakageVerdict: _cleared,
     RewardScored: _reward,
     RewardShadowed: _shadowed,
     RolloutCompleted: _rollout,
     RolloutFailed: _rollout,
 }
+"""Per type: its sides that follow from the rest of it."""
+
+
+_STAGES = {focus: focus.stages for focus in Focus}
 
 
 def _raw(focus: Focus, stages: Mapping[Stage, float], task: float | None) -> float | None:
     if focus is Focus.E2E:
         return overall_score(task, agentic_score(stages, tuple(stages)))
-    return stages.get(Stage(focus.value))
+    return stages.get(_STAGES[focus][0])
 
 
 def _check_steps(index: Index, findings: Findings, judged: Sequence[Fact]) -> None:
@@ -218,10 +218,10 @@ def _groups(
     started = index.started.event
     assert isinstance(started, CampaignStarted)
     for slot in step.slots:
-        tries = [
+        tries = (
             group_id(index.campaign, event.round, event.step, slot.slot, attempt)
             for attempt in range(started.plan.group_attempts)
-        ]
+        )
         size = started.plan.group_size
         group = next((g for g in tries if not outcomes.untrainable(g, size)), "none that could be trained")
         yield {"slot": slot.slot, "pool": slot.pool, "group": group}

@@ -9,23 +9,20 @@ remains its id. A log that any of this cannot follow is read again, in memory, b
 """
 
 import gc
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
-from bat_events.codec import Codec, Fact, schema_for
+from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Draft
 from bat_events.deciders.versions import NEWEST, pinned_version
+from bat_events.domain.compact import IdSet
 from bat_events.domain.lineage import is_fork
 from bat_events.errors import BadEnvelope
 from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.ids import ROOT_CAUSE
-from bat_events.events.wire_reader import Reader, reader_of
 from bat_events.log.interface import Partition
-from bat_events.replay.ids import IdSet
 from bat_events.replay.imported import Imported
 from bat_events.replay.index import LETTERS, started_among
 from bat_events.replay.lines import OTHER, Line, Positions, lines_of, order_of
@@ -33,8 +30,9 @@ from bat_events.replay.registry import DECIDERS
 from bat_events.replay.result import NotRecomputed
 from bat_events.replay.scores import ScoreOf, Scores
 from bat_events.replay.source import Source
+from bat_events.replay.stream_ahead import Ahead, Read, codec_fact
 from bat_events.replay.stream_checks import Checks, Window
-from bat_events.replay.stream_walk import Mismatch, StreamWalker, fact_of
+from bat_events.replay.stream_walk import Mismatch, StreamWalker
 
 _RUN = 64  # records that one partition gives before the next has its turn
 
@@ -49,10 +47,12 @@ class _Cursor:
     """One partition: what passed, what comes next, and who reads it."""
 
     where: Partition
-    lines: Iterator[Line]
+    lines: Iterator[Read]
     readers: list[StreamWalker] = field(default_factory=list)
     owner: str = ""  # name of the decider that writes here
     head: Line | None = None
+    fact: Fact | None = None  # that of the head
+    made: bool = False
     passed: int = 0
     judged: bool = True
 
@@ -103,7 +103,6 @@ class _Stream:
     ) -> None:
         self._codec, self._judge, self._round = codec, judge, round_
         self._positions = Positions()
-        self._readers: dict[tuple[str, str], tuple[str, Reader]] = {}  # of the newest version of each type
         self._seen = IdSet()
         streams = lines_of(source)
         if any(next(lines, None) is not None for (topic, _), lines in streams.items() if topic == LETTERS):
@@ -111,6 +110,7 @@ class _Stream:
         control = [w for w in streams if w[0] == "campaign"]
         begun = {where: list(streams[where]) for where in control}
         self.campaign, started = self._find(source.name, campaign, [line for where in control for line in begun[where]])
+        self._ahead = Ahead(codec, self.campaign)
         if is_fork(self.campaign):
             raise Mismatch("copies are compared apart from what followed them")
         if Imported(codec.decode(record) for record in source.imports()).holds(self.campaign):
@@ -123,7 +123,9 @@ class _Stream:
         self._cursors = [
             _Cursor(
                 where,
-                iter(begun[where]) if where in begun else streams[where],
+                self._ahead.read(
+                    iter(begun[where]) if where in begun else streams[where], facts=where[0] not in owners
+                ),
                 [walker for walker in self._walkers if where[0] in walker.kind.inputs],
                 owners.get(where[0], ""),
             )
@@ -141,7 +143,7 @@ class _Stream:
 
     def _find(self, name: str, campaign: str | None, lines: list[Line]) -> tuple[str, Fact]:
         begun = [
-            self._fact(line)
+            codec_fact(self._codec, line)
             for line in lines
             if line.type.startswith("bat.CampaignStarted.") and campaign in (None, line.campaign)
         ]
@@ -177,16 +179,23 @@ class _Stream:
             while self._decide(walker):
                 moved = True
         for cursor in self._cursors:
-            if cursor.head is None or (cursor.owner and cursor.judged):
-                continue
-            run, end = (1, _ENDLESS) if hurried else (_RUN, self._end(cursor))
-            while run and (line := cursor.head) is not None and line.offset < end and self._caused(line):
-                if cursor.owner and cursor.judged:
-                    break
-                self._pass(cursor, line)
-                run -= 1
-                moved = True
+            if cursor.head is not None and not (cursor.owner and cursor.judged):
+                run, end = (1, _ENDLESS) if hurried else (_RUN, self._end(cursor))
+                moved = self._let_pass(cursor, run, end) or moved
         return moved
+
+    def _let_pass(self, cursor: _Cursor, run: int, end: int) -> bool:
+        """Facts of one partition, at most so many, whose causes have passed; whether there was one."""
+        left, facts, seen = run, self._window.facts, self._seen
+        while left and (line := cursor.head) is not None and line.offset < end:
+            cause = line.cause
+            if cause not in facts and cause not in seen and cause != ROOT_CAUSE:
+                break
+            if cursor.owner and cursor.judged:
+                break
+            self._pass(cursor, line)
+            left -= 1
+        return left < run
 
     def _end(self, cursor: _Cursor) -> int:
         """Up to which offset some decider needs this partition next."""
@@ -198,7 +207,7 @@ class _Stream:
     def _caused(self, line: Line) -> bool:
         """Whether what it names as its cause has passed."""
         cause = line.cause
-        return self._window.fact(cause) is not None or cause in self._seen or cause == ROOT_CAUSE
+        return cause in self._window.facts or cause in self._seen or cause == ROOT_CAUSE
 
     def _decide(self, walker: StreamWalker) -> bool:
         """Let the decisions of the next cut pass, if all before it has passed."""
@@ -215,8 +224,13 @@ class _Stream:
                 return False
         walker.ask()
         passed: list[Line] = []
+        text: str | None = None  # of a cut that was found to be this one
         for cursor in self._outputs[walker.logic]:
-            while (line := cursor.head) is not None and cursor.judged and self._is_at(line, cut):
+            while (line := cursor.head) is not None and cursor.judged:
+                if line.cut_text is not text or text is None:
+                    if not self._is_at(line, cut):
+                        break
+                    text = line.cut_text
                 self._pass_decision(walker, cursor, line)
                 passed.append(line)
         walker.settle()
@@ -247,16 +261,19 @@ class _Stream:
         walker.move(min(cuts, key=order_of, default=None))
 
     def _pass_decision(self, walker: StreamWalker, cursor: _Cursor, line: Line) -> None:
-        fact = walker.decided(line, partial(self._fact, line))
-        if self._wants(line):
+        fact = walker.decided(line, self._ahead.fact)
+        if self._round is None or line.round == self._round:
             self._decisions[line.logic] += 1
         self._note(cursor, line, fact)
 
     def _pass(self, cursor: _Cursor, line: Line) -> None:
         """A fact, or a decision that is newer than what is compared."""
-        fact = self._fact(line)
-        if cursor.judged and self._wants(line):
-            self._checks.identity(line, fact.event.type_name())
+        fact, made = cursor.fact, cursor.made
+        if fact is None:
+            fact = self._ahead.fact(line)
+            made = self._ahead.is_made(line, fact.event.type_name())
+        if cursor.judged and (self._round is None or line.round == self._round):
+            self._checks.identity(line, made=made)
             self._checks.fact(fact)
         elif cursor.owner:
             self._by_name[cursor.owner].seen_later.add(line.id)
@@ -278,7 +295,7 @@ class _Stream:
 
     def _advance(self, cursor: _Cursor) -> None:
         """To the next record that is the campaign's and whose id is new."""
-        for line in cursor.lines:
+        for line, fact, made in cursor.lines:
             if line.campaign != self.campaign:
                 if line.campaign == OTHER or line.campaign:
                     cursor.passed = line.offset + 1
@@ -288,7 +305,7 @@ class _Stream:
             elif line.id not in self._seen:
                 if self._judge is not None:
                     cursor.judged = cursor.judged and self._judge(line)
-                cursor.head = line
+                cursor.head, cursor.fact, cursor.made = line, fact, made
                 return
             else:
                 self._duplicates += 1
@@ -296,30 +313,6 @@ class _Stream:
                 for walker in cursor.readers:
                     walker.take(cursor.where, line, None, again=True)
         cursor.head = None
-
-    def _fact(self, line: Line) -> Fact:
-        """A line's fact. Raises DecodeError naming its place."""
-        known = self._readers.get((line.type, line.schema_digest))
-        if known is not None and known[0] == line.topic:
-            value = line.value
-            event = known[1](value)
-            if event is not None and line.body_digest == hashlib.sha256(value).hexdigest():
-                return fact_of(line, event)
-        return self._decoded(line)
-
-    def _decoded(self, line: Line) -> Fact:
-        """As the codec has it; learns how the newest version of a type is read at once."""
-        written, event = self._codec.event_of(
-            line.value,
-            ce_type=line.type,
-            schema_digest=line.schema_digest,
-            body_digest=line.body_digest,
-            where=line.where,
-        )
-        kind = type(event)
-        if event is written and schema_for(kind).digest == line.schema_digest:
-            self._readers[(line.type, line.schema_digest)] = (kind.TOPIC, reader_of(kind))
-        return fact_of(line, event, None if event is written else written)
 
     def _wants(self, line: Line) -> bool:
         return self._round is None or line.round == self._round

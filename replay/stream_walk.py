@@ -18,7 +18,6 @@ from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
 from bat_events.log.interface import Partition
 from bat_events.replay.cuts import within
-from bat_events.replay.decisions import same_envelope
 from bat_events.replay.lines import Line
 from bat_events.replay.source import ReplayError
 
@@ -46,7 +45,7 @@ class StreamWalker:
     """Folds one decider version's inputs and holds its decisions against what is required."""
 
     def __init__(self, kind: type[Decider], campaign: str, started: CampaignStarted) -> None:
-        self.kind, self.logic = kind, f"{kind.name}/{kind.version}"
+        self.kind, self.logic, self._source = kind, f"{kind.name}/{kind.version}", f"bat/{kind.name}"
         self.next_cut: Mapping[Partition, int] | None = {}
         """The cut of the next recorded decision; None where there is none."""
         self.decisions = 0
@@ -92,8 +91,11 @@ class StreamWalker:
             self._newest = line.moment
         if fact is not None:
             try:
-                for counting in (fact,) if self._premises is None else self._premises.take(fact):
-                    self._follower.apply(counting)
+                if self._premises is None:
+                    self._follower.apply(fact)
+                else:
+                    for counting in self._premises.take(fact):
+                        self._follower.apply(counting)
             except ConfigurationError as error:
                 raise ReplayError(str(error)) from None
 
@@ -104,26 +106,39 @@ class StreamWalker:
             raise Mismatch("no record stands before a cut")
         self._required = self._fresh()
 
-    def decided(self, line: Line, event_of: Callable[[], Fact]) -> Fact:
+    def decided(self, line: Line, fact_of_line: Callable[[Line], Fact]) -> Fact:
         """A decision recorded at the cut that was asked about. Its fact, as the rules made it or as it was recorded."""
         draft = self._required.pop(line.id, None)
         if draft is None:
             raise Mismatch("a decision that is not required at its cut")
         self.decisions += 1
-        if line.logic != f"{self.kind.name}/{draft.version or self.kind.version}":
+        if line.logic != (self.logic if draft.version is None else f"{self.kind.name}/{draft.version}"):
             raise Mismatch("decided by another version")
-        if line.moment != self._newest or same_envelope(line, line.key, draft) is not None:
+        key, event = draft.key, draft.event
+        if (
+            line.moment != self._newest
+            or line.cause != draft.cause
+            or line.ordinal != draft.ordinal
+            or line.subject != key
+            or line.key != key.encode()
+            or line.round != draft.round
+            or line.source != self._source
+        ):
             raise Mismatch("a decision in another envelope")
-        if line.schema_digest != schema_for(type(draft.event)).digest:
-            fact = event_of()
-            if fact.event.model_dump(mode="json") != draft.event.model_dump(mode="json"):
+        if line.schema_digest != schema_for(type(event)).digest:
+            fact = fact_of_line(line)
+            if fact.event.model_dump(mode="json") != event.model_dump(mode="json"):
                 raise Mismatch("another decision, in an earlier version")
             return fact
-        same = line.value == Codec.encode_body(draft.event)
-        if not same or line.topic != draft.event.TOPIC or line.body_digest != hashlib.sha256(line.value).hexdigest():
-            event_of()  # says what is wrong with the record, if that is no event
+        value = line.value
+        if (
+            value != Codec.encode_body(event)
+            or line.topic != event.TOPIC
+            or line.body_digest != hashlib.sha256(value).hexdigest()
+        ):
+            fact_of_line(line)  # says what is wrong with the record, if that is no event
             raise Mismatch("another decision")
-        return fact_of(line, draft.event)
+        return fact_of(line, event)
 
     def settle(self) -> None:
         """Every decision that was recorded at this cut was given: what is still required must be newer than what is compared."""

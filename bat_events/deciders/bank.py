@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from bat_events.deciders.controls import Controls
-from bat_events.deciders.interface import Draft
+from bat_events.deciders.interface import Draft, draft_of
 from bat_events.domain.bank import BankSettings, SourceCell, StateRequest, cell_order, supply
 from bat_events.domain.bank_copies import Originals
 from bat_events.domain.grouping import state_id, state_seed
@@ -26,6 +26,7 @@ from bat_events.events.bank import (
 from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rounds import PlannedSlot, RoundPlanned
+from bat_events.frozen import filled_event
 
 _ORDINALS = 1 << 32  # a request's ordinal among its cause's events: cell number times this, plus the cell's ordinal
 
@@ -109,16 +110,16 @@ class Bank:
         """The request of a cell's `ordinal`-th state; `number` is the cell's place in the grid."""
         assert self._controls.started_id is not None
         state = state_id(self._campaign, cell.focus, cell.track, cell.outcome, ordinal)
-        event = SynthesisRequested(
-            state=state,
-            focus=cell.focus,
-            track=cell.track,
-            outcome=cell.outcome,
-            ordinal=ordinal,
-            seed=state_seed(plan.seed, state),
-        )
-        return Draft(
-            event=event,
+        values = {
+            "state": state,
+            "focus": cell.focus,
+            "track": cell.track,
+            "outcome": cell.outcome,
+            "ordinal": ordinal,
+            "seed": state_seed(plan.seed, state),
+        }
+        return draft_of(
+            filled_event(SynthesisRequested, values),
             campaign=self._campaign,
             cause=self._controls.started_id,
             ordinal=number * _ORDINALS + ordinal,
@@ -162,16 +163,17 @@ class Bank:
                 yield self._retirement(plan_id, number, place, slot)
 
     def _retirement(self, plan_id: str, number: int, place: int, slot: PlannedSlot) -> Draft:
-        event = StateRetired(
-            state=slot.state,
-            focus=slot.focus,
-            track=slot.track,
-            outcome=slot.outcome,
-            round=number,
-            uses=self.settings.max_uses,
-            reason="used_up",
-        )
-        return Draft(event=event, campaign=self._campaign, cause=plan_id, ordinal=place, key=slot.state, round=number)
+        values = {
+            "state": slot.state,
+            "focus": slot.focus,
+            "track": slot.track,
+            "outcome": slot.outcome,
+            "round": number,
+            "uses": self.settings.max_uses,
+            "reason": "used_up",
+        }
+        event = filled_event(StateRetired, values)
+        return draft_of(event, campaign=self._campaign, cause=plan_id, ordinal=place, key=slot.state, round_=number)
 
 
 def bank_need(plan: CampaignPlan) -> dict[SourceCell, int]:

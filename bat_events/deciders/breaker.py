@@ -20,9 +20,12 @@ Missing = tuple[str, str]
 
 def missing_of(event: RewardScored | RolloutFailed | RewardWithheld) -> Missing | None:
     """Why a rollout that ended has no reward; None where it has one."""
-    if isinstance(event, RewardScored):
+    if type(event) is RewardScored:
         return None
-    return ("rollout_failed" if isinstance(event, RolloutFailed) else "reward_withheld", event.reason)
+    if type(event) is RolloutFailed:
+        return ("rollout_failed", event.reason)
+    assert type(event) is RewardWithheld
+    return ("reward_withheld", event.reason)
 
 
 def reasons_of(outcomes: Iterable[Missing | None]) -> tuple[MissingReason, ...]:

@@ -15,9 +15,9 @@ class GroupOutcomes:
     def apply(self, fact: Fact) -> None:
         """Fold one fact; the first outcome of a rollout stands."""
         event = fact.event
-        if isinstance(event, RewardScored):
+        if type(event) is RewardScored:
             self._rewards.setdefault(event.group, {}).setdefault(event.index, event.reward)
-        elif isinstance(event, RolloutFailed | RewardWithheld):
+        elif type(event) is RolloutFailed or type(event) is RewardWithheld:
             self._rewards.setdefault(event.group, {}).setdefault(event.index, None)
 
     def rewards(self, group: str, size: int) -> list[float | None] | None:

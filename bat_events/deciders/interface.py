@@ -12,6 +12,7 @@ from bat_events.events.base import Event
 from bat_events.events.envelope import Cost
 from bat_events.events.fact import Fact
 from bat_events.events.ids import event_id
+from bat_events.frozen import filled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,22 @@ class Draft:
                 campaign=self.campaign, cause=self.cause, type_name=self.event.type_name(), ordinal=self.ordinal
             )
         return found
+
+
+def draft_of(event: Event, *, campaign: str, cause: str, ordinal: int, key: str, round_: int | None = None) -> Draft:
+    """A draft at a seventh of the time, for those that are made by the ten thousand."""
+    values = {
+        "event": event,
+        "campaign": campaign,
+        "cause": cause,
+        "ordinal": ordinal,
+        "key": key,
+        "round": round_,
+        "cost": None,
+        "version": None,
+        "topic": None,
+    }
+    return filled(Draft, values)
 
 
 class Decider(Protocol):

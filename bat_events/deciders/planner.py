@@ -17,7 +17,7 @@ from bat_events.deciders.bank import pool_mix
 from bat_events.deciders.breaker import Breaker, Wave
 from bat_events.deciders.controls import Controls
 from bat_events.deciders.groups import GroupOutcomes
-from bat_events.deciders.interface import Draft
+from bat_events.deciders.interface import Draft, draft_of
 from bat_events.domain.bank import SourceCell
 from bat_events.domain.canonical import seed63
 from bat_events.domain.grouping import group_id, group_seed
@@ -133,8 +133,8 @@ class Planner:
         return drafts
 
     def _draft(self, event: Any, cause: str, ordinal: int, number: int | None, key: str | None = None) -> Draft:
-        return Draft(
-            event=event, campaign=self._campaign, cause=cause, ordinal=ordinal, key=key or self._campaign, round=number
+        return draft_of(
+            event, campaign=self._campaign, cause=cause, ordinal=ordinal, key=key or self._campaign, round_=number
         )
 
     def _evaluations(self, plan: CampaignPlan) -> Iterator[Draft]:

@@ -9,10 +9,11 @@ So every interleaving of the same records folds the same facts, and replay does 
 folded by this rule; older ones are folded as they were.
 """
 
-from collections.abc import Collection, Iterator
-from typing import ClassVar, get_args
+from collections.abc import Callable, Collection, Iterator
+from operator import attrgetter
+from typing import Any, ClassVar
 
-from bat_events.domain.compact import Table
+from bat_events.domain.compact import IdSet
 from bat_events.domain.grouping import group_id, rollout_id, state_id
 from bat_events.events.bank import (
     LeakageVerdict,
@@ -22,6 +23,7 @@ from bat_events.events.bank import (
     SynthesisFailed,
     SynthesisRequested,
 )
+from bat_events.events.base import Event
 from bat_events.events.boundary import EvaluationReported
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.fact import Fact
@@ -35,76 +37,86 @@ _ATTEMPTS = 1000  # of a slot; no plan has more
 Premise = tuple[str, str, str, str]
 """(campaign, topic, type, what identifies it there)."""
 
-_OfBank = SynthesisRequested | StateSynthesized | SynthesisFailed | LeakageVerdict | StateAdmitted | StateRefused
-_OfGroup = RolloutCompleted | RolloutFailed | RewardScored | RewardWithheld
-
-_CONCERNED = frozenset(
-    {
-        *get_args(_OfBank),
-        *get_args(_OfGroup),
-        GroupRequested,
-        CheckpointProduced,
-        EvaluationReported,
-        CheckpointPromoted,
-        CheckpointHeld,
-    }
-)
-"""Events of which this rule says anything."""
-
 
 def impossible(fact: Fact) -> str | None:
     """Why this event cannot be true of its campaign, in words; None where nothing in it says so."""
-    event, campaign = fact.event, fact.envelope.campaign
-    if isinstance(event, _OfBank):
-        made = state_id(campaign, event.focus, event.track, event.outcome, event.ordinal)
-        if event.state != made:
-            cell = f"{event.focus} {event.track} {event.outcome} {event.ordinal}"
-            return f"state {event.state} is not the one of {cell} in campaign {campaign}"
-    elif isinstance(event, GroupRequested):
-        if event.group != group_id(campaign, event.round, event.step, event.slot, event.attempt):
-            return f"group {event.group} is not the one of its place in campaign {campaign}"
-    elif isinstance(event, _OfGroup):
-        if event.rollout != rollout_id(event.group, event.index):
-            return f"rollout {event.rollout} is not number {event.index} of group {event.group}"
-        tries = (group_id(campaign, event.round, event.step, event.slot, attempt) for attempt in range(_ATTEMPTS))
-        if event.group not in tries:
-            return f"group {event.group} is of no try at its place in campaign {campaign}"
-    return None
+    fault = _FAULTS.get(type(fact.event))
+    return None if fault is None else fault(fact.event, fact.envelope.campaign)
 
 
-def _given(fact: Fact) -> Premise | None:
-    """What others may rest on, where this fact is there."""
-    event, campaign = fact.event, fact.envelope.campaign
-    if isinstance(event, RolloutCompleted):
-        return campaign, "rollout", "RolloutCompleted", event.rollout
-    if isinstance(event, StateSynthesized):
-        return campaign, "bank.state", "StateSynthesized", event.state
-    if isinstance(event, CheckpointProduced):
-        return campaign, "training", "CheckpointProduced", f"{event.round} {event.checkpoint}"
-    if isinstance(event, EvaluationReported):
-        return campaign, "boundary.report", "EvaluationReported", f"{event.round} {event.checkpoint}"
-    return None
+def _of_bank(event: Any, campaign: str) -> str | None:
+    made = state_id(campaign, event.focus, event.track, event.outcome, event.ordinal)
+    if event.state == made:
+        return None
+    cell = f"{event.focus} {event.track} {event.outcome} {event.ordinal}"
+    return f"state {event.state} is not the one of {cell} in campaign {campaign}"
 
 
-def _needed(fact: Fact) -> Premise | None:
-    """What this fact rests on, beside its own ids."""
-    event, campaign = fact.event, fact.envelope.campaign
-    if isinstance(event, RewardScored | RewardWithheld):
-        return campaign, "rollout", "RolloutCompleted", event.rollout
-    if isinstance(event, LeakageVerdict):
-        return campaign, "bank.state", "StateSynthesized", event.state
-    if isinstance(event, EvaluationReported):
-        return campaign, "training", "CheckpointProduced", f"{event.round} {event.checkpoint}"
-    if isinstance(event, CheckpointPromoted | CheckpointHeld):
-        return campaign, "boundary.report", "EvaluationReported", f"{event.round} {event.checkpoint}"
-    return None
+def _of_request(event: Any, campaign: str) -> str | None:
+    if event.group == group_id(campaign, event.round, event.step, event.slot, event.attempt):
+        return None
+    return f"group {event.group} is not the one of its place in campaign {campaign}"
+
+
+def _of_group(event: Any, campaign: str) -> str | None:
+    if event.rollout != rollout_id(event.group, event.index):
+        return f"rollout {event.rollout} is not number {event.index} of group {event.group}"
+    for attempt in range(_ATTEMPTS):
+        if event.group == group_id(campaign, event.round, event.step, event.slot, attempt):
+            return None
+    return f"group {event.group} is of no try at its place in campaign {campaign}"
+
+
+_FAULTS: dict[type[Event], Callable[[Any, str], str | None]] = {
+    **dict.fromkeys((SynthesisRequested, StateSynthesized, SynthesisFailed, LeakageVerdict), _of_bank),
+    **dict.fromkeys((StateAdmitted, StateRefused), _of_bank),
+    GroupRequested: _of_request,
+    **dict.fromkeys((RolloutCompleted, RolloutFailed, RewardScored, RewardWithheld), _of_group),
+}
+
+_state: Callable[[Any], str] = attrgetter("state")
+_rollout: Callable[[Any], str] = attrgetter("rollout")
+
+
+def _checkpoint(event: Any) -> str:
+    return f"{event.round} {event.checkpoint}"
+
+
+_Rule = tuple[str, str, Callable[[Any], str]]
+"""Topic, type, and how an event names the one that is meant."""
+
+_COMPLETED: _Rule = ("rollout", "RolloutCompleted", _rollout)
+_SYNTHESIZED: _Rule = ("bank.state", "StateSynthesized", _state)
+_PRODUCED: _Rule = ("training", "CheckpointProduced", _checkpoint)
+_REPORTED: _Rule = ("boundary.report", "EvaluationReported", _checkpoint)
+
+_GIVEN: dict[type[Event], _Rule] = {
+    RolloutCompleted: _COMPLETED,
+    StateSynthesized: _SYNTHESIZED,
+    CheckpointProduced: _PRODUCED,
+    EvaluationReported: _REPORTED,
+}
+"""What others may rest on, where such a fact is there."""
+
+_NEEDED: dict[type[Event], _Rule] = {
+    RewardScored: _COMPLETED,
+    RewardWithheld: _COMPLETED,
+    LeakageVerdict: _SYNTHESIZED,
+    EvaluationReported: _PRODUCED,
+    CheckpointPromoted: _REPORTED,
+    CheckpointHeld: _REPORTED,
+}
+"""What such a fact rests on, beside its own ids."""
+
+_CONCERNED = frozenset({*_FAULTS, *_GIVEN, *_NEEDED})
+"""Events of which this rule says anything."""
 
 
 class _There:
     """Premises that are there. Those that name a state or a rollout are as many as these, and kept as bytes."""
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[str, str], Table] = {}
+        self._ids: dict[tuple[str, str], IdSet] = {}
         self._others: set[Premise] = set()
 
     def add(self, premise: Premise) -> bool:
@@ -114,17 +126,17 @@ class _There:
             new = premise not in self._others
             self._others.add(premise)
             return new
-        table = self._ids.get((campaign, kind))
-        if table is None:
-            table = self._ids[(campaign, kind)] = Table(16)
-        return table.put(bytes.fromhex(what))
+        ids = self._ids.get((campaign, kind))
+        if ids is None:
+            ids = self._ids[(campaign, kind)] = IdSet()
+        return ids.add(what)
 
     def __contains__(self, premise: Premise) -> bool:
         campaign, _, kind, what = premise
         if kind not in _OF_IDS:
             return premise in self._others
-        table = self._ids.get((campaign, kind))
-        return table is not None and table.get(bytes.fromhex(what)) is not None
+        ids = self._ids.get((campaign, kind))
+        return ids is not None and what in ids
 
 
 _OF_IDS = frozenset({"RolloutCompleted", "StateSynthesized"})
@@ -137,28 +149,40 @@ class Premises:
     VERSION: ClassVar[int] = 1
 
     def __init__(self, inputs: Collection[str]) -> None:
-        self._inputs = frozenset(inputs)
+        self._needed = {kind: rule for kind, rule in _NEEDED.items() if rule[0] in inputs}
         self._there = _There()
         self._held: dict[Premise, list[Fact]] = {}
         self._refused: list[tuple[Fact, str]] = []
 
     def take(self, fact: Fact) -> list[Fact]:
         """The facts that count now that this one has come: none, itself, or itself and those that rested on it."""
-        if type(fact.event) not in _CONCERNED:
+        event = fact.event
+        kind = type(event)
+        if kind not in _CONCERNED:
             return [fact]
-        reason = impossible(fact)
+        campaign = fact.envelope.campaign
+        fault = _FAULTS.get(kind)
+        reason = None if fault is None else fault(event, campaign)
         if reason is not None:
             self._refused.append((fact, reason))
             return []
-        need = _needed(fact)
-        if need is not None and need[1] in self._inputs and need not in self._there:
-            self._held.setdefault(need, []).append(fact)
-            return []
+        needed = self._needed.get(kind)
+        if needed is not None:
+            topic, name, what = needed
+            need = (campaign, topic, name, what(event))
+            if need not in self._there:
+                self._held.setdefault(need, []).append(fact)
+                return []
+        given = _GIVEN.get(kind)
+        if given is None:
+            return [fact]
+        topic, name, what = given
+        gives = (campaign, topic, name, what(event))
+        if not self._there.add(gives) or not self._held:
+            return [fact]
         found = [fact]
-        given = _given(fact)
-        if given is not None and self._there.add(given):
-            for waiting in self._held.pop(given, ()):
-                found += self.take(waiting)
+        for waiting in self._held.pop(gives, ()):
+            found += self.take(waiting)
         return found
 
     def refused(self) -> list[tuple[Fact, str]]:

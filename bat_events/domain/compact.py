@@ -1,9 +1,72 @@
-"""A map of digests that costs about its bytes, where Python's dict of bytes costs some 150 more for each.
+"""A map of digests and a set of ids that cost about their bytes, where Python's own cost some 150 more for each.
 
-What must be known of every event or state of a campaign is kept in it: whole keys, so it errs as little as a dict does.
+What must be known of every event or state of a campaign is kept in them: whole keys, so they err as little as Python's do.
 """
 
 from array import array
+
+_LATEST = 1 << 14
+_FIRST = 3  # digits that choose a bucket
+_HINT = 6  # digits that choose a bit: of a million ids, one in sixteen new ones is looked for in vain
+
+
+class IdSet:
+    """Ids of 32 hex digits, some 20 bytes each.
+
+    The latest ones, which are asked for again and again, are a Python set; older ones are bytes, in buckets by their first
+    digits. Most that is asked is whether a new id is there: a table of bits denies that at once for nearly all of them.
+    """
+
+    def __init__(self) -> None:
+        self.latest: set[str] = set()
+        self._buckets: list[bytearray] = []
+        self._hints = bytearray()
+        self._old = 0
+
+    def __len__(self) -> int:
+        return self._old + len(self.latest)
+
+    def add(self, id_: str) -> bool:
+        """Whether it is new."""
+        if id_ in self.latest:
+            return False
+        if self._old:
+            hint = int(id_[:_HINT], 16)
+            if self._hints[hint >> 3] >> (hint & 7) & 1 and self._is_old(id_):
+                return False
+        self.latest.add(id_)
+        if len(self.latest) >= _LATEST:
+            self._settle()
+        return True
+
+    def __contains__(self, id_: str) -> bool:
+        if id_ in self.latest:
+            return True
+        if not self._old:
+            return False
+        hint = int(id_[:_HINT], 16)
+        return bool(self._hints[hint >> 3] >> (hint & 7) & 1) and self._is_old(id_)
+
+    def _is_old(self, id_: str) -> bool:
+        bucket = self._buckets[int(id_[:_FIRST], 16)]
+        raw = bytes.fromhex(id_)
+        at = bucket.find(raw)
+        while at > 0 and at & 15:  # across two ids
+            at = bucket.find(raw, at + 1)
+        return at >= 0
+
+    def _settle(self) -> None:
+        """The latest ids become old ones."""
+        if not self._old:
+            self._hints = bytearray(16**_HINT // 8)
+            self._buckets = [bytearray() for _ in range(16**_FIRST)]
+        self._old += len(self.latest)
+        buckets, hints = self._buckets, self._hints
+        for id_ in self.latest:
+            hint = int(id_[:_HINT], 16)
+            hints[hint >> 3] |= 1 << (hint & 7)
+            buckets[hint >> 4 * (_HINT - _FIRST)] += bytes.fromhex(id_)
+        self.latest.clear()
 
 
 class Table:

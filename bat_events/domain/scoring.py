@@ -81,10 +81,12 @@ def stage_score(items: Sequence[ScoredItem]) -> float | None:
     Raises ValueError on a score outside [0, 1] and on an item that occurs twice.
     """
     names = [item.item for item in items]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"rubric items {', '.join(twice)} occur twice: each would count double; grade each once")
-    scores = [unit_interval(item.score, f"rubric item {item.item}") for item in items if item.applicable]
+    scores = [item.score for item in items if item.applicable]
+    if any(not 0.0 <= score <= 1.0 for score in scores):
+        scores = [unit_interval(item.score, f"rubric item {item.item}") for item in items if item.applicable]
     return math.fsum(scores) / len(scores) if scores else None
 
 

@@ -17,7 +17,7 @@ def event_id(*, campaign: str, cause: str, type_name: str, ordinal: int) -> str:
     """The id (32 hex digits) of the `ordinal`-th event of a type that `cause` makes in `campaign`."""
     if "\n" in campaign or "\n" in type_name:
         raise ValueError(f"campaign and type must be single lines, got {campaign!r} and {type_name!r}")
-    text = "\n".join((_RULE, campaign, cause, type_name, str(ordinal)))
+    text = f"{_RULE}\n{campaign}\n{cause}\n{type_name}\n{ordinal}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -83,12 +83,45 @@ def long_at(value: bytes, at: int) -> tuple[int, int]:
 def size_at(value: bytes, at: int) -> tuple[int, int]:
     """As `long_at`, of a length. Raises Doubt where it is below zero."""
     first, second = value[at], value[at + 1]
-    if first & 0x81 == 0x80 and second < 0x80:
-        return first >> 1 & 0x3F | second << 6, at + 2
+    if first & 0x81 == 0x80:
+        if second < 0x80:
+            return first >> 1 & 0x3F | second << 6, at + 2
+        if (third := value[at + 2]) < 0x80:
+            return first >> 1 & 0x3F | (second & 0x7F) << 6 | third << 13, at + 3
     size, at = long_at(value, at)
     if size < 0:
         raise Doubt
     return size, at
+
+
+_BEGIN, _MOST_BEGINNINGS, _MOST_ALIKE, _LONGEST = 24, 64, 8, 2048
+_Known = dict[bytes, list[tuple[bytes, tuple[Any, ...]]]]
+"""Sequences that were read lately and their bytes, by the first of these."""
+
+
+def _keep(known: _Known, begin: bytes, raw: bytes, found: tuple[Any, ...]) -> None:
+    if len(raw) > _LONGEST:
+        return
+    alike = known.get(begin)
+    if alike is None:
+        if len(known) >= _MOST_BEGINNINGS:
+            known.clear()
+        alike = known[begin] = []
+    elif len(alike) >= _MOST_ALIKE:
+        del alike[0]
+    alike.append((raw, found))
+
+
+def _comes_again(shape: Shape) -> bool:
+    """Whether equal values are to be expected: checks and rubric items repeat themselves, digests and packed bytes never."""
+    match shape:
+        case Group():
+            return all(_comes_again(field) for _, field in shape.fields)
+        case Maybe():
+            return _comes_again(shape.inner)
+        case Many():
+            return _comes_again(shape.item)
+    return not isinstance(shape, Hex | Raw)
 
 
 class _Source:
@@ -105,6 +138,7 @@ class _Source:
             "new": object.__new__,
             "put": object.__setattr__,  # the classes are frozen, and theirs refuses
             "truth": {0: False, 1: True},
+            "keep": _keep,
         }
         self._put(0, "def read(v):", "    n = len(v)", "    i = 0")
         self._read(plan, "found", 1)
@@ -164,6 +198,23 @@ class _Source:
         self._put(depth + 1, *small)
 
     def _many(self, shape: Many, into: str, depth: int) -> None:
+        if isinstance(shape.item, Group) and _comes_again(shape.item):
+            self._known(shape, into, depth)
+        else:
+            self._items(shape, into, depth)
+
+    def _known(self, shape: Many, into: str, depth: int) -> None:
+        """A sequence that was read before has the same bytes, and they say where it ends."""
+        known, begin, raw = next(self._names), next(self._names), next(self._names)
+        read = self._give({})
+        self._put(depth, f"{begin} = v[i:i + {_BEGIN}]", f"{known} = {read}.get({begin}, ())")
+        self._put(depth, f"for {raw}, {into} in {known}:", f"    if v.startswith({raw}, i):")
+        self._put(depth + 2, f"i += len({raw})", "break")
+        self._put(depth, "else:", f"    {raw} = i")
+        self._items(shape, into, depth + 1)
+        self._put(depth + 1, f"keep({read}, {begin}, v[{raw}:i], {into})")
+
+    def _items(self, shape: Many, into: str, depth: int) -> None:
         item, items = next(self._names), next(self._names)
         how_many = next(self._names)
         self._put(depth, *_size(how_many), f"if {how_many}:")

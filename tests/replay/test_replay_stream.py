@@ -8,11 +8,11 @@ import pytest
 
 from bat_events.codec import Codec, Fact
 from bat_events.deciders.interface import Draft
+from bat_events.domain.compact import IdSet
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rollouts import RewardScored, RewardShadowed
 from bat_events.log.interface import Record
 from bat_events.replay import ArchiveSource, to_json
-from bat_events.replay.ids import IdSet
 from bat_events.replay.lines import Line, line_of
 from bat_events.replay.practice import SHADOWED
 from bat_events.replay.replayer import _streamed, replay_in_memory
@@ -117,7 +117,7 @@ def _all(line: Line) -> list[object]:
 
 def test_a_set_of_ids_is_a_set() -> None:
     rng = random.Random(2)
-    ids = [f"{rng.getrandbits(128):032x}" for _ in range(9000)]
+    ids = [f"{rng.getrandbits(128):032x}" for _ in range(40_000)]  # more than are kept as a Python set
     few = [f"{number << 64 | 5:032x}" for number in range(1, 40)]  # that begin at one place
     found = IdSet()
     assert all(found.add(id_) for id_ in (*ids, *few))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bat_events.deciders.bank import Bank, bank_need
-from bat_events.deciders.interface import Draft
+from bat_events.deciders.interface import Draft, draft_of
 from bat_events.deciders.old.bank import BankV1
 from bat_events.domain.bank import SourceCell, supply
 from bat_events.domain.compact import Table
@@ -19,6 +19,7 @@ from bat_events.events.bank import (
 from bat_events.events.fact import Fact
 from bat_events.events.plan import CampaignPlan
 from bat_events.events.rounds import RoundPlanned
+from bat_events.frozen import filled_event
 
 
 @dataclass(slots=True)
@@ -66,13 +67,17 @@ class BankFollower(Bank):
     def apply(self, fact: Fact) -> None:
         """See Follower.apply."""
         event = fact.event
-        if isinstance(event, StateSynthesized | LeakageVerdict | SynthesisFailed | RoundPlanned):
-            if self._early is not None:
+        if type(event) is StateSynthesized or type(event) is LeakageVerdict or type(event) is SynthesisFailed:
+            if self._early is None:
+                self._outcome(fact.id, event)
+            else:
                 self._early.append(fact)
-            elif isinstance(event, RoundPlanned):
+            return
+        if type(event) is RoundPlanned:
+            if self._early is None:
                 self._planned_round(fact.id, event)
             else:
-                self._outcome(fact.id, event)
+                self._early.append(fact)
             return
         self._controls.apply(fact)
         if self._early is not None and self._controls.plan is not None:
@@ -120,15 +125,15 @@ class BankFollower(Bank):
         if cell is None or event.ordinal < cell.frontier:
             return
         self._changed.add(place)
-        if isinstance(event, StateSynthesized):
+        if type(event) is StateSynthesized:
             if self._waits_for_states:
                 own = (_key(b"p", event.own_prompt), _key(b"w", event.own_workspace))
                 cell.made.setdefault(event.ordinal, own)
-        elif isinstance(event, SynthesisFailed):
+        elif type(event) is SynthesisFailed:
             if cell.open.get(event.ordinal, event) is not None:
                 cell.lost += not _is_lost(cell.open.get(event.ordinal))
                 cell.open[event.ordinal] = None
-        elif event.ordinal not in cell.open:
+        elif type(event) is LeakageVerdict and event.ordinal not in cell.open:
             body = event.body if event.cleared else None
             cell.open[event.ordinal] = _Verdict(fact_id, event.state, body)
             cell.lost += body is None
@@ -143,9 +148,7 @@ class BankFollower(Bank):
                 if self._waits_for_states and ordinal not in cell.made:
                     break  # the state itself, without which there was no verdict, is still to be folded
                 event = self._admission(place, cell, ordinal, verdict)
-                found.append(
-                    Draft(event=event, campaign=self._campaign, cause=verdict.id, ordinal=0, key=verdict.state)
-                )
+                found.append(draft_of(event, campaign=self._campaign, cause=verdict.id, ordinal=0, key=verdict.state))
             del cell.open[ordinal]
             cell.made.pop(ordinal, None)
             cell.frontier += 1
@@ -174,15 +177,16 @@ class BankFollower(Bank):
         for key in own:
             cell.originals.put(key, ordinal.to_bytes(4))
         cell.rank += 1
-        return StateAdmitted(
-            state=verdict.state,
-            focus=focus,
-            track=track,
-            outcome=outcome,
-            ordinal=ordinal,
-            rank=cell.rank - 1,
-            body=verdict.body,
-        )
+        values = {
+            "state": verdict.state,
+            "focus": focus,
+            "track": track,
+            "outcome": outcome,
+            "ordinal": ordinal,
+            "rank": cell.rank - 1,
+            "body": verdict.body,
+        }
+        return filled_event(StateAdmitted, values)
 
     def _wanted(self, plan: CampaignPlan) -> list[Draft]:
         """Requests up to the watermark that were not made before: lowest ordinals of all cells first."""

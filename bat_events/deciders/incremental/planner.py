@@ -45,20 +45,20 @@ class PlannerFollower(PlannerV2):
     def apply(self, fact: Fact) -> None:
         """See Follower.apply."""
         event = fact.event
-        if isinstance(event, RewardScored | RolloutFailed | RewardWithheld):
+        if type(event) is RewardScored or type(event) is RolloutFailed or type(event) is RewardWithheld:
             self._ended(event)
-        elif isinstance(event, StateAdmitted):
+        elif type(event) is StateAdmitted:
             self._stock.setdefault(SourceCell(event.focus, event.track, event.outcome), Stock()).admit(event)
-        elif isinstance(event, StateRetired):
+        elif type(event) is StateRetired:
             if event.state in self._unretired:
                 self._unretired.discard(event.state)
             else:
                 self._retired.add(event.state)
-        elif isinstance(event, TrainingStepCompleted):
+        elif type(event) is TrainingStepCompleted:
             place = (event.round, event.step)
             if place not in self._trained or self._trained[place][0] > event.attempt:
                 self._trained[place] = (event.attempt, fact.id, event.weights, event.healthy)
-        elif not isinstance(event, RolloutCompleted):
+        elif type(event) is not RolloutCompleted:
             self._fold_rounds(fact)
 
     def _fold_rounds(self, fact: Fact) -> None:

@@ -20,7 +20,6 @@ Make = Callable[[int], PlannerFollower]
 """A planner's follower by version. Raises ConfigurationError for one that is not here."""
 
 NAME = "planner"
-_OF_VERSIONS = (LogicUpgraded, LogicAdopted, TargetStagePrescribed)
 
 
 class UpgradedPlanner:
@@ -41,7 +40,7 @@ class UpgradedPlanner:
     def apply(self, fact: Fact) -> None:
         """See Follower.apply. Raises ConfigurationError for an upgrade to a version that is not here."""
         event = fact.event
-        if isinstance(event, _OF_VERSIONS):
+        if type(event) is LogicUpgraded or type(event) is LogicAdopted or type(event) is TargetStagePrescribed:
             self._fold_version(event)
         for planner in self._planners.values():
             planner.apply(fact)

@@ -15,6 +15,7 @@ from bat_events import codec as codec_module
 from bat_events.codec import Codec, schema_for
 from bat_events.errors import DecodeError
 from bat_events.events.avro import to_avro
+from bat_events.events.bank import LeakageCheck, LeakageVerdict
 from bat_events.events.base import Event, event_versions
 from bat_events.events.rollouts import RewardScored, RolloutCompleted
 from bat_events.events.types import NonNegative, Seq
@@ -245,3 +246,22 @@ def test_a_number_of_items_beyond_the_bytes_is_not_waited_for() -> None:
     )
     assert value.endswith(b"\0\0\0")
     assert reader_of(RolloutCompleted)(value[:-3] + b"\x02" + long_bytes(2**60)) is None
+
+
+def test_sequences_that_begin_alike_are_told_apart_and_cut_ones_refused() -> None:
+    rng = random.Random(8)
+    verdict = sample(LeakageVerdict)
+    bodies: dict[bytes, LeakageVerdict] = {}
+    for _ in range(60):
+        first = LeakageCheck(name="a name of more bytes than are looked at first", passed=True, evidence="none")
+        more = tuple(
+            LeakageCheck(name="other", passed=rng.random() < 0.5, evidence="x" * rng.choice((0, 1, 3000)))
+            for _ in range(rng.randrange(4))
+        )
+        event = verdict.model_copy(update={"checks": (first, *more)})
+        bodies[Codec.encode_body(event)] = event
+    read = reader_of(LeakageVerdict)
+    for body in rng.choices(list(bodies), k=600):
+        assert read(body) == bodies[body]
+        assert read(body[: rng.randrange(len(body))]) is None
+        assert read(body + b"\0") is None
