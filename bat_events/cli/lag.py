@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -96,11 +97,12 @@ def table(rows: list[Lag], now: float, *, whole: bool) -> Table:
 def _serve(settings: Settings, reader: LagReader) -> None:
     if not settings.metrics.port:
         raise ConfigurationError("metrics.port is 0: set BAT_METRICS__PORT to the port where lag is to be answered")
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
     stop = serve_metrics(settings.metrics, registry_of(reader.metrics))
     say(f"http://{settings.metrics.host}:{settings.metrics.port}/metrics answers; Ctrl-C stops it")
     try:
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        pass
+        asked.wait()
     finally:
         stop()

@@ -287,7 +287,7 @@ def _scraped(port: int) -> str:
     return text
 
 
-def test_lag_alone_is_answered_to_prometheus_until_it_is_interrupted(kafka: LocalKafka, tmp_path: Path) -> None:
+def test_lag_alone_is_answered_to_prometheus_until_it_is_stopped(kafka: LocalKafka, tmp_path: Path) -> None:
     home = Home(tmp_path, kafka=kafka, namespace="t-lag")
     apply_topics(kafka.login(), "t-lag", partitions=2)
     assert "BAT_METRICS__PORT" in _failed(home, "lag", "--serve")
@@ -300,7 +300,7 @@ def test_lag_alone_is_answered_to_prometheus_until_it_is_interrupted(kafka: Loca
             until(lambda: "bat_lag_observed 1.0" in _scraped(port), "lag is scraped", 90)
             lags = re.findall(r'bat_group_lag_records{[^}]*service="(rollout|judge)"[^}]*} (\S+)', _scraped(port))
             assert sorted(lags) == [("judge", "0.0")] * 2 + [("rollout", "0.0")] * 2
-            serving.send_signal(signal.SIGINT)
+            serving.terminate()
             assert serving.wait(30) == 0
         finally:
             serving.kill()
