@@ -2,14 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import cast
 
 from bat_events.codec import Codec, Fact
 from bat_events.events.campaign import CampaignStarted
-from bat_events.events.envelope import Envelope
 from bat_events.events.rollouts import RolloutCompleted
 from bat_events.replay.index import started_among
-from bat_events.replay.lines import Line, lines_of
+from bat_events.replay.line_facts import decoded
+from bat_events.replay.lines import lines_of
 from bat_events.replay.source import Source
 
 
@@ -48,22 +47,3 @@ def _light(fact: Fact) -> Fact:
         return fact
     none = dict.fromkeys(("prompt_ids", "response_ids", "response_mask", "logprobs"), b"")
     return replace(fact, event=event.model_copy(update=none))
-
-
-def decoded(codec: Codec, line: Line) -> Fact:
-    """A line's fact. Raises DecodeError naming its place."""
-    written, event = codec.event_of(
-        line.value,
-        ce_type=line.type,
-        schema_digest=line.schema_digest,
-        body_digest=line.body_digest,
-        where=line.where,
-    )
-    return Fact(
-        event=event,
-        envelope=cast("Envelope", line),
-        topic=line.topic,
-        partition=line.partition,
-        offset=line.offset,
-        earlier=None if event is written else written,
-    )

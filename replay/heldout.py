@@ -18,8 +18,9 @@ from bat_events.events.rounds import EvaluationRequested
 from bat_events.log.cluster import Address
 from bat_events.log.kafka_reader import KafkaReader
 from bat_events.replay.differences import Difference, first_field
-from bat_events.replay.facts import decoded, facts_of
+from bat_events.replay.facts import facts_of
 from bat_events.replay.findings import Findings, Side
+from bat_events.replay.line_facts import decoded
 from bat_events.replay.lines import Line, line_of
 from bat_events.replay.result import REPORTS, CheckResult, NotRecomputed, ReplayResult
 from bat_events.replay.source import ReplayError, Source

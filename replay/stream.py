@@ -25,12 +25,13 @@ from bat_events.events.ids import ROOT_CAUSE
 from bat_events.log.interface import Partition
 from bat_events.replay.imported import Imported
 from bat_events.replay.index import LETTERS, started_among
+from bat_events.replay.line_facts import decoded
 from bat_events.replay.lines import OTHER, Line, Positions, lines_of, order_of
 from bat_events.replay.registry import DECIDERS
 from bat_events.replay.result import NotRecomputed
 from bat_events.replay.scores import ScoreOf, Scores
 from bat_events.replay.source import Source
-from bat_events.replay.stream_ahead import Ahead, Read, codec_fact
+from bat_events.replay.stream_ahead import Ahead, Read
 from bat_events.replay.stream_checks import Checks, Window
 from bat_events.replay.stream_walk import Mismatch, StreamWalker
 
@@ -143,7 +144,7 @@ class _Stream:
 
     def _find(self, name: str, campaign: str | None, lines: list[Line]) -> tuple[str, Fact]:
         begun = [
-            codec_fact(self._codec, line)
+            decoded(self._codec, line)
             for line in lines
             if line.type.startswith("bat.CampaignStarted.") and campaign in (None, line.campaign)
         ]

@@ -13,8 +13,8 @@ from bat_events.codec import Codec, Fact, schema_for
 from bat_events.events.base import OldEvent, event_type
 from bat_events.events.ids import event_id_prefix
 from bat_events.events.wire_reader import Reader, reader_of
+from bat_events.replay.line_facts import decoded, fact_of
 from bat_events.replay.lines import Line
-from bat_events.replay.stream_walk import fact_of
 
 Read = tuple[Line, Fact | None, bool]
 """A line, its fact if that could be read at once, and whether its id is then the one that its cause, type and ordinal give."""
@@ -23,18 +23,6 @@ _MOST_BYTES = 1 << 17
 """Of the bodies that are decoded one after another: as many as stay in a processor's caches."""
 
 _LEAST = 1 << 10  # bytes that a record takes beside its body
-
-
-def codec_fact(codec: Codec, line: Line) -> Fact:
-    """A line's fact, as the codec has it. Raises DecodeError naming its place."""
-    written, event = codec.event_of(
-        line.value,
-        ce_type=line.type,
-        schema_digest=line.schema_digest,
-        body_digest=line.body_digest,
-        where=line.where,
-    )
-    return fact_of(line, event, None if event is written else written)
 
 
 class Ahead:
@@ -71,8 +59,8 @@ class Ahead:
         yield from ahead
 
     def fact(self, line: Line) -> Fact:
-        """See codec_fact."""
-        return codec_fact(self._codec, line)
+        """See decoded."""
+        return decoded(self._codec, line)
 
     def is_made(self, line: Line, type_name: str) -> bool:
         """Whether its id is the one that its cause, type and ordinal give."""

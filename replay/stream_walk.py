@@ -14,27 +14,12 @@ from bat_events.deciders.incremental import follow
 from bat_events.deciders.interface import Decider, Draft
 from bat_events.deciders.premises import Premises, pins
 from bat_events.errors import ConfigurationError
-from bat_events.events.base import Event
 from bat_events.events.campaign import CampaignStarted
 from bat_events.log.interface import Partition
 from bat_events.replay.cuts import within
+from bat_events.replay.line_facts import fact_of
 from bat_events.replay.lines import Line
 from bat_events.replay.source import ReplayError
-
-
-def fact_of(line: Line, event: Event, earlier: Event | None = None) -> Fact:
-    """A fact with its line as envelope; made in one step, where a frozen dataclass takes six."""
-    fact = Fact.__new__(Fact)
-    values = {
-        "event": event,
-        "envelope": line,
-        "topic": line.topic,
-        "partition": line.partition,
-        "offset": line.offset,
-        "earlier": earlier,
-    }
-    object.__setattr__(fact, "__dict__", values)
-    return fact
 
 
 class Mismatch(Exception):

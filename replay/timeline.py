@@ -17,8 +17,8 @@ from bat_events.codec import Codec, Fact
 from bat_events.domain.canonical import canonical_json
 from bat_events.events.campaign import CampaignStarted
 from bat_events.events.envelope import format_time
-from bat_events.replay.facts import decoded
 from bat_events.replay.index import started_among
+from bat_events.replay.line_facts import decoded
 from bat_events.replay.lines import Line, lines_of
 from bat_events.replay.source import Source
 
