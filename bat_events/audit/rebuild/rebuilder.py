@@ -146,7 +146,7 @@ class Rebuilder:
         try:
             self._crash("begun")
             records = self._fill(file)
-            keep(file.writer)
+            self._keep(file)
             seconds = time.monotonic() - began
             self._crash("filled")
             comparison, uncompared, faults = self._check(file)
@@ -181,6 +181,11 @@ class Rebuilder:
             self._crash("batch")
         self._say(f"{done:,} records of the {self._source.name} in {time.monotonic() - began:,.1f} s")
         return done
+
+    def _keep(self, file: AuditFile) -> None:
+        began = time.monotonic()
+        keep(file.writer)
+        self._say(f"kept tables made in {time.monotonic() - began:,.1f} s")
 
     # -- comparing
 
