@@ -159,10 +159,8 @@ class KafkaWorkerLog(Reading):
             self._hear(message)
             if _is_lost(message):
                 self._take(message)  # at once, so that there is something when work has ended
-            else:
-                self._kept.append(
-                    message
-                )  # looked up after consume(): that may take away partitions and what is kept of them
+            else:  # what is kept is looked up after consume(), which may take away partitions and what is kept of them
+                self._kept.append(message)
         if len(self._kept) >= _KEPT:
             self._pause()
 
